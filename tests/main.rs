@@ -94,6 +94,7 @@ mod models;
 mod observability;
 mod operations;
 mod operators;
+mod outbound;
 mod outputs;
 mod outside_names;
 mod own_dialects;

@@ -11,30 +11,35 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use std::path::Path;
 
 /// A certificate authority for the test.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// Writes a certificate for 127.0.0.1 and its key as `cert.pem` and `key.pem`.
     fn issue(&self, folder: &Path) {
+        self.issue_for(folder, "127.0.0.1");
+    }
+
+    /// The same for another name.
+    pub(crate) fn issue_for(&self, folder: &Path, name: &str) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         std::fs::write(folder.join("cert.pem"), params.signed_by(&key, &self.0).unwrap().pem()).unwrap();
         std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
     }
 }
 
 /// A gateway with TLS on its data port; `/readyz` is polled on the control port.
-fn with_tls(folder: &Path) -> Gateway {
+pub(crate) fn with_tls(folder: &Path) -> Gateway {
     let listen = format!(
         "listen:\n  data: [{{address: '127.0.0.1:DATA_PORT', tls: {{cert: {0}/cert.pem, key: {0}/key.pem}}}}]\n  \
          control: 127.0.0.1:CONTROL_PORT\nemulator: {{listen: '127.0.0.1:EMULATOR_PORT'}}\n",

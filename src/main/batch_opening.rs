@@ -3,18 +3,18 @@
 //! What runs batches is `background::BatchWorker`.
 
 use super::store_opening;
+use memory::state::snapshot::SettingsSnapshot;
 use motion::batch::blobs::S3Location;
 use motion::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
 use motion::engine::planner::Planner;
 use std::path::Path;
 use std::sync::Arc;
-use words::settings::Settings;
 
 /// Files and batches; `None` where several gateways share a store and no place for files.
 pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, String> {
     let shared = Arc::clone(&planner.engine.shared);
     let snapshot = shared.settings_arc();
-    let Some(location) = location(file, &snapshot.settings) else {
+    let Some(location) = location(file, &snapshot) else {
         log::warn!(
             target: "turnpike",
             "batches: off, since the store may be shared and files would be in a directory of this machine: set batches.s3, or \
@@ -37,7 +37,8 @@ pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, Strin
 }
 
 /// Where files are; `None`: in no place that all gateways of the store have.
-fn location(file: &Path, settings: &Settings) -> Option<BlobLocation> {
+fn location(file: &Path, snapshot: &SettingsSnapshot) -> Option<BlobLocation> {
+    let settings = &snapshot.settings;
     let batches = &settings.batches;
     if let Some(s3) = &batches.s3 {
         return Some(BlobLocation::S3(S3Location {
@@ -47,6 +48,7 @@ fn location(file: &Path, settings: &Settings) -> Option<BlobLocation> {
             endpoint: s3.endpoint.clone(),
             access_key_id: s3.credentials.as_ref().map(|keys| keys.access_key_id.clone()),
             secret_access_key: s3.credentials.as_ref().map(|keys| keys.secret_access_key.clone()),
+            outbound: snapshot.hosts.outbound.clone(),
         }));
     }
     if let Some(directory) = &batches.directory {

@@ -4,6 +4,7 @@
 //! waits too long is dropped at the queue (`state::span_queue`), and counted.
 
 use futures_util::FutureExt as _;
+use memory::net::outbound::custom_host::OutboundRules;
 use memory::state::Shared;
 use memory::state::held_bytes::Hold;
 use memory::state::span_queue::{SpanQueue, Trace};
@@ -32,7 +33,8 @@ const QUIET: Duration = Duration::from_secs(60);
 pub fn start(shared: &Arc<Shared>) -> Result<(), String> {
     let snapshot = shared.settings_arc();
     let Some(otlp) = &snapshot.settings.telemetry.otlp else { return Ok(()) };
-    let exporter = exporter(otlp).map_err(|why| format!("telemetry.otlp: {why}"))?;
+    let exporter =
+        exporter(otlp, &snapshot.hosts.outbound).map_err(|why| format!("telemetry.otlp: {why}"))?;
     let (queue, traces) = SpanQueue::new(otlp);
     let metrics = Arc::clone(shared);
     let thread = std::thread::Builder::new().name("trace-exporter".to_owned());
@@ -42,11 +44,12 @@ pub fn start(shared: &Arc<Shared>) -> Result<(), String> {
     Ok(())
 }
 
-fn exporter(otlp: &Otlp) -> Result<SpanExporter, String> {
-    // No proxy of the environment, and no redirect that would take the headers along.
+fn exporter(otlp: &Otlp, outbound: &OutboundRules) -> Result<SpanExporter, String> {
+    // No redirect that would take the headers along.
     let client = reqwest::blocking::Client::builder()
         .timeout(TIMEOUT)
-        .no_proxy()
+        .proxy(outbound.proxies.for_reqwest())
+        .local_address(outbound.source.any())
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|why| why.to_string())?;

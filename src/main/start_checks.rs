@@ -8,7 +8,7 @@ use memory::net::outbound::peer::TrustRoots;
 use memory::store::options::Location;
 use rustix::fs::{Access, access};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use words::error::Problem;
 use words::settings::{AccessLog, Draft, Listener, Settings};
@@ -37,6 +37,9 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     let mut warnings = Vec::new();
     if draft.is_sound("listen") {
         certificates(settings, &mut problems);
+    }
+    if draft.is_sound("outbound") {
+        source_addresses(settings, &mut problems);
     }
     if draft.is_sound("tls") {
         authorities(settings, &mut problems);
@@ -86,6 +89,15 @@ fn certificates(settings: &Settings, found: &mut Vec<Finding>) {
     for (path, listener) in listeners(settings) {
         if let Some(Err(error)) = listener.tls.as_ref().map(Certificate::load) {
             found.push((format!("{path}.tls.{}", error.key), error.why));
+        }
+    }
+}
+
+/// Connections can only come from addresses that this machine has.
+fn source_addresses(settings: &Settings, found: &mut Vec<Finding>) {
+    for ip in &settings.outbound.source_addresses {
+        if let Err(why) = UdpSocket::bind((*ip, 0)) {
+            found.push(("outbound.source_address".to_owned(), format!("{ip} cannot be used: {why}")));
         }
     }
 }

@@ -97,8 +97,7 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        native::upstream_response_filter(response, ctx);
-        Ok(())
+        native::upstream_response_filter(response, ctx)
     }
 
     fn upstream_response_body_filter(

@@ -114,8 +114,8 @@ pub(super) fn upstream_request_filter(
     };
     let headers =
         UpstreamHeaders::native(request, &attempt, attempt.fetched.as_deref(), session.is_upgrade_req());
-    let applied = headers.apply(header);
-    applied.map_err(|error| fail_request(request, error))
+    headers.apply(header).map_err(|error| fail_request(request, error))?;
+    ctx.peers.proxied().map_or(Ok(()), |proxied| proxied.apply(header))
 }
 
 /// Observes a chunk of the client's body on its way to the provider. The time since the last one counts as the client's, with what
@@ -173,8 +173,17 @@ pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &m
     response_headers::response_body_filter(chunk, end, &mut ctx.request);
 }
 
-pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx) {
-    ctx.request.facts.state.header_read(response.status.as_u16());
+/// Observes the provider's response header; a proxy may have refused the request in its place.
+pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+    let status = response.status.as_u16();
+    if let Some(failure) = ctx.peers.proxied().and_then(|proxied| proxied.refusal(status))
+        && let Some(attempt) = &ctx.request.facts.attempt
+    {
+        let error = failure::refused_by_proxy(&failure, &attempt.target);
+        return Err(fail_request(&mut ctx.request, error));
+    }
+    ctx.request.facts.state.header_read(status);
+    Ok(())
 }
 
 /// A connection broke: a dead one from Pingora's pool is replaced.

@@ -64,6 +64,10 @@ pub enum Kind {
     ClientClosed,
     NotImplemented,
     Unreachable,
+    /// The outbound proxy refused the connection.
+    ProxyRefused,
+    /// The outbound proxy could not be reached, or gave no usable answer.
+    ProxyUnreachable,
     InvalidResponse,
     CredentialsUnavailable,
     Draining,
@@ -162,6 +166,8 @@ impl Kind {
             Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
+            Kind::ProxyRefused => row(502, "upstream_error", "api_error", "proxy_refused"),
+            Kind::ProxyUnreachable => row(502, "upstream_error", "api_error", "proxy_unreachable"),
             Kind::InvalidResponse => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
             Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
             Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
@@ -373,6 +379,16 @@ impl Error {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::Unreachable, message) }
     }
 
+    /// 502: the proxy that the gateway's connections go through refused one; the text names it.
+    pub fn proxy_refused(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::ProxyRefused, message) }
+    }
+
+    /// 502: the proxy that the gateway's connections go through could not be used; the text names it.
+    pub fn proxy_unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::ProxyUnreachable, message) }
+    }
+
     /// 502: the provider sent something that is no usable HTTP response.
     pub fn invalid_response(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::InvalidResponse, message) }
@@ -539,6 +555,8 @@ impl Error {
             | Kind::ClientClosed
             | Kind::Internal
             | Kind::Unreachable
+            | Kind::ProxyRefused
+            | Kind::ProxyUnreachable
             | Kind::InvalidResponse
             | Kind::CredentialsUnavailable
             | Kind::TooManyConnections

@@ -17,6 +17,7 @@ pub(crate) mod ports;
 pub(crate) mod postgres_server;
 pub(crate) mod process_output;
 pub(crate) mod provider;
+pub(crate) mod proxy_server;
 pub(crate) mod raw;
 pub(crate) mod recording;
 pub(crate) mod redis_server;

@@ -64,6 +64,11 @@ impl Connection {
         }
     }
 
+    /// The address that the connection comes from.
+    pub(crate) fn peer(&self) -> std::net::IpAddr {
+        self.tcp.peer_addr().unwrap().ip()
+    }
+
     pub(crate) async fn write(&mut self, text: &str) {
         // Errors are ignored: the gateway may have closed, and the test checks what follows.
         let _ = self.tcp.write_all(text.as_bytes()).await;

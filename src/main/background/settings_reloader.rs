@@ -106,8 +106,17 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
         ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
         ("telemetry", new.telemetry != started.telemetry),
+        (
+            "outbound for telemetry.otlp and batches.s3",
+            has_fixed_clients(new) && new.outbound != started.outbound,
+        ),
     ];
     sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
+}
+
+/// Whether there are clients that are made once, at the start.
+fn has_fixed_clients(settings: &Settings) -> bool {
+    settings.telemetry.otlp.is_some() || settings.batches.s3.is_some()
 }
 
 /// The addresses that are listened on. `control_names` is read for every request.

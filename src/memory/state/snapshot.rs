@@ -31,7 +31,7 @@ pub struct SettingsSnapshot {
 impl SettingsSnapshot {
     pub fn new(settings: Settings, generation: u64) -> Self {
         Self {
-            hosts: Arc::new(HostRules::new(&settings.custom_hosts)),
+            hosts: Arc::new(HostRules::of(&settings)),
             stored: Arc::default(),
             service_keys: Arc::new(ServiceKeys::new(&settings, Arc::default(), tokens(&settings))),
             trace_headers: settings.prefixed_headers("trace-id"),

@@ -6,6 +6,7 @@ use super::attempt_state::AttemptState;
 use super::peer_selection::PeerSelection;
 use judgment::route::target::Target;
 use memory::net::outbound::dns::ResolveError;
+use memory::net::outbound::proxy_connector::{ProxyFailure, Why};
 use memory::state::Shared;
 use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
 use words::error::Error;
@@ -21,13 +22,15 @@ pub(crate) struct UpstreamFailure {
 
 impl UpstreamFailure {
     pub(crate) fn from_pingora(error: &PingoraError, target: &Target) -> Self {
-        let timed_out = matches!(
-            error.etype(),
-            ErrorType::ConnectTimedout
-                | ErrorType::TLSHandshakeTimedout
-                | ErrorType::ReadTimedout
-                | ErrorType::WriteTimedout
-        );
+        let by_proxy = ProxyFailure::of(error).is_some_and(|failure| failure.why == Why::TimedOut);
+        let timed_out = by_proxy
+            || matches!(
+                error.etype(),
+                ErrorType::ConnectTimedout
+                    | ErrorType::TLSHandshakeTimedout
+                    | ErrorType::ReadTimedout
+                    | ErrorType::WriteTimedout
+            );
         Self { error: Box::new(translate(error, Some(target))), timed_out }
     }
 
@@ -55,6 +58,9 @@ pub(crate) fn dns_error(target: &Target, why: ResolveError) -> Error {
             ),
             "dns: no such name",
         ),
+        ResolveError::Proxy { proxy, cause } => {
+            proxy_error(&ProxyFailure { proxy, why: Why::Unreachable(cause) }, &provider)
+        }
         ResolveError::Failed(cause) => Error::unreachable(
             format!("The host of provider {provider} could not be looked up (DNS). Try again."),
             format!("dns: {cause}"),
@@ -73,9 +79,12 @@ pub fn may_try_next_address(
 ) -> bool {
     if let Some(address) = peers.last_address() {
         // Later requests start with another address.
-        shared.dns.connect_failed(peers.origin(target), address);
+        let proxy = peers.proxied().map(|proxied| &proxied.proxy.origin);
+        shared.dns.connect_failed(proxy.unwrap_or_else(|| peers.origin(target)), address);
     }
-    peers.has_untried() && !is_tls(error.etype())
+    // Neither does what a proxy says to its peer.
+    let is_refused = ProxyFailure::of(error).is_some_and(|failure| matches!(failure.why, Why::Refused(..)));
+    peers.has_untried() && !is_tls(error.etype()) && !is_refused
 }
 
 fn is_tls(error: &ErrorType) -> bool {
@@ -115,6 +124,40 @@ pub fn translate(error: &PingoraError, target: Option<&Target>) -> Error {
     translate_upstream(error, &target.display_name()).with_provider(target.provider.id())
 }
 
+/// The error for a request that the proxy before the provider did not let pass.
+pub fn refused_by_proxy(failure: &ProxyFailure, target: &Target) -> Error {
+    proxy_error(failure, &target.display_name()).with_provider(target.provider.id())
+}
+
+fn proxy_error(failure: &ProxyFailure, provider: &str) -> Error {
+    let ProxyFailure { proxy, why } = failure;
+    let before = format!("The proxy {proxy}, through which this gateway reaches the provider {provider},");
+    match why {
+        Why::Refused(407, _) => Error::proxy_refused(
+            format!(
+                "{before} demands credentials or does not take those it got (407). The operator writes them into the \
+                 proxy's URL: outbound.proxy, or HTTPS_PROXY of the environment."
+            ),
+            failure.to_string(),
+        ),
+        Why::Refused(status, _) => Error::proxy_refused(
+            format!(
+                "{before} refused the connection ({status}). Ask its operator whether it may reach this provider, or use \
+                 another provider."
+            ),
+            failure.to_string(),
+        ),
+        Why::Unreachable(_) => Error::proxy_unreachable(
+            format!("{before} cannot be used. Check its address, or that it runs."),
+            failure.to_string(),
+        ),
+        Why::TimedOut => Error::proxy_unreachable(
+            format!("{before} did not connect in time. Retry your request, or use another provider."),
+            failure.to_string(),
+        ),
+    }
+}
+
 /// Errors of the client's connection.
 fn translate_downstream(error: &PingoraError) -> Error {
     match error.etype() {
@@ -134,6 +177,9 @@ fn translate_downstream(error: &PingoraError) -> Error {
 /// Errors of the provider's connection. Agents know an error in a stream that they may retry by its words alone: opencode 1.18 by a list
 /// in which OpenAI's own "retry your request" is, and "try again" is not.
 fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
+    if let Some(failure) = ProxyFailure::of(error) {
+        return proxy_error(failure, provider);
+    }
     let cause = error.to_string();
     match error.etype() {
         ErrorType::ConnectTimedout => Error::unreachable(

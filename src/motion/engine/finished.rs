@@ -36,7 +36,14 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     }
     // A response that broke after it had begun counts as the provider's failure, whatever its status was.
     if let (Some(error), Some(attempt)) = (&error, noted.attempts.all.last_mut())
-        && matches!(error.kind, Kind::Unreachable | Kind::InvalidResponse | Kind::UpstreamTimeout)
+        && matches!(
+            error.kind,
+            Kind::Unreachable
+                | Kind::InvalidResponse
+                | Kind::UpstreamTimeout
+                | Kind::ProxyRefused
+                | Kind::ProxyUnreachable
+        )
     {
         attempt.error = Some(error.kind.row().code);
     }

@@ -101,11 +101,14 @@ impl Opener {
             connection.set_read_timeout(peer.options.read_timeout);
         }
         // Only a reused connection can turn out dead, so only then the header may be needed again.
-        let header = if reused {
+        let mut header = if reused {
             self.header.clone()
         } else {
             std::mem::replace(&mut self.header, Box::new(empty_header()))
         };
+        if let Some(proxied) = self.peers.proxied() {
+            proxied.apply(&mut header)?;
+        }
         let is_empty = matches!(self.body, RequestBody::Empty);
         connection.send_header(header, is_empty, peer.is_tls()).await?;
         match &self.body {

@@ -7,6 +7,7 @@ use super::failure;
 use judgment::route::target::Target;
 use memory::net::outbound::origin::Origin;
 use memory::net::outbound::peer::{PeerOptions, Protocol};
+use memory::net::outbound::proxied::{Proxied, reach};
 use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -18,8 +19,10 @@ use words::error::Error;
 /// The addresses of one attempt.
 #[derive(Debug, Default)]
 pub struct PeerSelection {
-    /// Checked addresses, in the order to try them.
+    /// Checked addresses of the host, or those of its proxy, in the order to try them.
     addresses: Vec<SocketAddr>,
+    /// The proxy that they are the addresses of.
+    proxied: Option<Proxied>,
     tried: usize,
     /// Set once a dead pooled connection was met: only new connections are used from then on.
     pub bypass_pool: bool,
@@ -50,11 +53,18 @@ impl PeerSelection {
         is_upgrade: bool,
     ) -> Result<Box<HttpPeer>, Error> {
         if self.addresses.is_empty() {
-            match shared.dns.addresses(self.origin(target), &snapshot.hosts).await {
-                Ok(found) => self.addresses = found.iter().collect(),
+            let choice = target.policies.proxy.as_ref();
+            match reach(&shared.dns, self.origin(target), &snapshot.hosts, choice, is_upgrade).await {
+                Ok(found) => {
+                    self.addresses = found.addresses.iter().collect();
+                    self.proxied = found.proxied;
+                }
                 Err(why) => return Err(failure::dns_error(target, why)),
             }
         }
+        let index = self.tried;
+        self.tried += 1;
+        let address = self.address(index).ok_or_else(|| Error::internal("no address to connect to"))?;
         let limits = &snapshot.settings.limits;
         let connect = target.policies.connect_timeout(limits.connect_timeout);
         let peer_options = PeerOptions {
@@ -66,12 +76,16 @@ impl PeerSelection {
             read_timeout: Some(limits.upstream_read_timeout),
             write_timeout: Some(limits.write_timeout),
             idle_timeout: if self.bypass_pool { Duration::ZERO } else { limits.upstream_idle_timeout },
+            proxied: self.proxied.clone(),
+            source: snapshot.hosts.outbound.source.towards(address.ip()),
             ..PeerOptions::default()
         };
-        let index = self.tried;
-        self.tried += 1;
-        let address = self.address(index).ok_or_else(|| Error::internal("no address to connect to"))?;
         Ok(Box::new(shared.peer_limit.peer(self.origin(target), address, &peer_options, Instant::now())))
+    }
+
+    /// The proxy that stands before the peer.
+    pub fn proxied(&self) -> Option<&Proxied> {
+        self.proxied.as_ref()
     }
 
     /// The address that was tried last.

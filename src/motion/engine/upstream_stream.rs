@@ -8,7 +8,7 @@ use super::attempt::{GivenResponse, LocalResponse};
 use super::attempt_state::AttemptState;
 use super::caching::FlightReader;
 use super::connections::{Connections, OpenConnection};
-use super::failure::UpstreamFailure;
+use super::failure::{UpstreamFailure, refused_by_proxy};
 use super::opener::{Opener, RequestBody};
 use super::response_headers;
 use super::reusable_timer::ReusableTimer;
@@ -20,6 +20,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use judgment::route::target::Target;
 use memory::cache::CachedResponse;
+use memory::net::outbound::proxied::Proxied;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType};
@@ -94,6 +95,8 @@ struct Exchange {
     upload: Option<Receiver<BodyChunk>>,
     state: AttemptState,
     stale_connection_met: bool,
+    /// The proxy that answers in the provider's place where it does not forward the request.
+    forwarding: Option<Proxied>,
 }
 
 impl UpstreamStream {
@@ -113,6 +116,7 @@ impl UpstreamStream {
                 target: Arc::clone(&opener.target),
                 stale_connection_met: opener.peers.bypass_pool,
                 phase: Phase::Opening(opening(opener)),
+                forwarding: None,
                 opener: None,
                 upload,
                 state,
@@ -232,6 +236,7 @@ impl UpstreamStream {
                 upload: None,
                 state,
                 stale_connection_met: false,
+                forwarding: None,
             },
             timer: ReusableTimer::default(),
             read_timeout: None,
@@ -346,11 +351,11 @@ impl Exchange {
                     self.opened(opener, opened)?;
                 }
                 Phase::Reading(open) => match open.connection.read_task().await {
-                    Ok(task) => return Ok(self.note(task)),
+                    Ok(task) => return self.checked(task),
                     Err(error) => self.reopen(error)?,
                 },
                 Phase::Uploading(upload) => match poll_fn(|cx| upload.poll_next(cx)).await {
-                    UploadEvent::Task(task) => return Ok(self.note(task)),
+                    UploadEvent::Task(task) => return self.checked(task),
                     UploadEvent::Failed(error) => {
                         self.phase = Phase::Ended;
                         return Err(UpstreamFailure::from_pingora(&error.into_up(), &self.target));
@@ -383,12 +388,24 @@ impl Exchange {
         }
     }
 
+    /// A part of the response, unless it is the proxy that refuses the request.
+    fn checked(&mut self, task: HttpTask) -> Result<HttpTask, UpstreamFailure> {
+        if let (Some(proxied), HttpTask::Header(header, _)) = (&self.forwarding, &task)
+            && let Some(failure) = proxied.refusal(header.status.as_u16())
+        {
+            self.phase = Phase::Ended;
+            return Err(refused_by_proxy(&failure, &self.target).into());
+        }
+        Ok(self.note(task))
+    }
+
     fn opened(
         &mut self,
         opener: Box<Opener>,
         opened: Result<OpenConnection, UpstreamFailure>,
     ) -> Result<(), UpstreamFailure> {
         self.stale_connection_met |= opener.peers.bypass_pool;
+        self.forwarding = opener.peers.proxied().filter(|proxied| proxied.is_forwarding()).cloned();
         self.phase = Phase::Ended;
         let open = opened?;
         self.phase = match self.upload.take() {

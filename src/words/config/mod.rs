@@ -17,6 +17,7 @@ pub(crate) mod members;
 pub mod node;
 pub mod pattern;
 pub mod policies;
+pub mod proxy_url;
 pub mod query;
 pub mod read;
 pub mod reply_headers;

@@ -35,7 +35,10 @@ impl Draft {
         }
         let resolved = reference::resolve(&mut node, sources);
         let found = Problems::default();
-        let settings = Settings::read(&node, text, &found, checks);
+        let mut settings = Settings::read(&node, text, &found, checks);
+        if let Some(settings) = &mut settings {
+            problems.extend(settings.outbound.read_environment(sources.env));
+        }
         let found = found.into_vec().into_iter().filter(|problem| !resolved.failed_at(&problem.path));
         problems.extend(found.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));
         problems.extend(resolved.problems.iter().cloned());

@@ -24,6 +24,7 @@ pub mod logs;
 pub mod model_entry;
 pub mod model_names;
 pub mod model_pattern;
+pub mod outbound;
 pub mod prices;
 pub mod reference;
 pub mod schema;
@@ -58,6 +59,7 @@ pub use logs::Logs;
 pub use model_entry::{ModelEntry, ModelRoute};
 pub use model_names::ModelNames;
 pub use model_pattern::{AllowedNames, ModelPattern};
+pub use outbound::Outbound;
 pub use prices::{CatalogueSource, PriceSettings};
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
@@ -106,6 +108,7 @@ pub struct Settings {
     /// The names that work as `model`.
     pub models: ModelNames,
     pub custom_hosts: CustomHosts,
+    pub outbound: Outbound,
     /// Lower-case, each ending in `-`.
     pub header_prefixes: Vec<String>,
     /// Which web pages may call; `None`: none may.

@@ -7,8 +7,8 @@ use super::values::{ID, base_url, is_id};
 use super::{
     AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, Cors, CustomHosts, DefaultConfig, Emulator,
     GuardrailSettings, Limits, Listen, Log, Logs, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES,
-    PriceSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider,
-    Telemetry, UpstreamTls, UsageSettings,
+    Outbound, PriceSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings,
+    StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::Kind;
@@ -74,6 +74,7 @@ impl Settings {
                 .get("models", Models { checks, slugs: &slugs, ids: &ids }, models)
                 .unwrap_or_default(),
             custom_hosts: section(table, "custom_hosts", CustomHosts::DOC, CustomHosts::members),
+            outbound: section(table, "outbound", Outbound::DOC, Outbound::members),
             header_prefixes: table.or("header_prefixes", PREFIXES, default_prefixes, prefixes),
             cors: table.get("cors", object(Cors::members), Cors::DOC),
             tls: section(table, "tls", UpstreamTls::DOC, UpstreamTls::members),

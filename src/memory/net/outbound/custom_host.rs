@@ -11,9 +11,12 @@
 //! address `169.254.169.254`; without the rule it is refused before DNS is queried.
 
 use super::origin::{Host, Origin};
+use super::proxied::SourceAddresses;
+use super::proxies::Proxies;
 use super::ranges::{Class, Ranges, embedded_ipv4};
 use std::net::IpAddr;
-use words::settings::{AllowRule, CustomHosts};
+use words::settings::outbound::{IpVersions, NameResolver};
+use words::settings::{AllowRule, CustomHosts, Settings};
 
 /// Suffixes of names in private networks; no public host has one.
 const LOCAL_SUFFIXES: &[&str] = &[
@@ -33,7 +36,7 @@ const LOCAL_SUFFIXES: &[&str] = &[
 ];
 
 /// Names of metadata services (rule 6). Only an allow rule with exactly that name opens one.
-const METADATA_NAMES: &[&str] = &[
+pub(super) const METADATA_NAMES: &[&str] = &[
     "metadata",
     "metadata.google.internal",
     "metadata.goog",
@@ -49,11 +52,53 @@ pub struct HostRules {
     allow_private: bool,
     allow: Vec<AllowRule>,
     ranges: Ranges,
+    /// How the hosts that may be reached are reached.
+    pub outbound: OutboundRules,
+}
+
+/// The compiled `outbound` settings.
+#[derive(Debug, Clone, Default)]
+pub struct OutboundRules {
+    pub proxies: Proxies,
+    pub source: SourceAddresses,
+    pub ip: IpVersions,
+    pub resolver: NameResolver,
+}
+
+impl OutboundRules {
+    fn new(settings: &Settings) -> Self {
+        let outbound = &settings.outbound;
+        Self {
+            proxies: Proxies::new(settings),
+            source: SourceAddresses::new(&outbound.source_addresses),
+            ip: outbound.ip,
+            resolver: outbound.resolver,
+        }
+    }
 }
 
 impl HostRules {
     pub fn new(hosts: &CustomHosts) -> Self {
-        Self { allow_private: hosts.allow_private, allow: hosts.allow.clone(), ranges: Ranges::default() }
+        Self { allow_private: hosts.allow_private, allow: hosts.allow.clone(), ..Self::default() }
+    }
+
+    /// The rules of these settings, with how hosts are reached.
+    pub fn of(settings: &Settings) -> Self {
+        Self { outbound: OutboundRules::new(settings), ..Self::new(&settings.custom_hosts) }
+    }
+
+    /// Whether the operator wrote the host, or opened it by its name: whatever its addresses are, it may be reached.
+    pub(super) fn opens_name(&self, origin: &Origin) -> bool {
+        match &origin.host {
+            _ if origin.trusted => true,
+            Host::Name(name) => {
+                let is_metadata = METADATA_NAMES.contains(&&**name);
+                self.rules_for(origin).any(|rule| {
+                    if is_metadata { rule.matches_exact_name(name) } else { rule.matches_name(name) }
+                })
+            }
+            Host::Ip(_) => false,
+        }
     }
 
     /// Checks the host itself, before DNS. For an IP literal this is the whole check.

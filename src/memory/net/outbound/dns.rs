@@ -11,7 +11,7 @@ mod system;
 
 pub(crate) use name_cache::LookupResult;
 use name_cache::{Entry, NameCache};
-pub(crate) use system::SystemResolver;
+pub(crate) use system::{LibcResolver, SystemResolver};
 
 use super::custom_host::HostRules;
 use super::origin::{Host, Origin};
@@ -20,6 +20,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
+use words::settings::outbound::{IpVersions, NameResolver};
 
 /// Maximum number of names in each of the two caches.
 const MAX_NAMES: u64 = 4096;
@@ -33,6 +34,8 @@ pub enum ResolveError {
     NotFound,
     /// The lookup failed; the cause is for the log.
     Failed(String),
+    /// The proxy before the host has no address.
+    Proxy { proxy: String, cause: String },
 }
 
 impl fmt::Display for ResolveError {
@@ -41,6 +44,7 @@ impl fmt::Display for ResolveError {
             ResolveError::Refused(text) => f.write_str(text),
             ResolveError::NotFound => f.write_str("the host name does not exist or has no address"),
             ResolveError::Failed(cause) => write!(f, "the host name could not be resolved: {cause}"),
+            ResolveError::Proxy { proxy, cause } => write!(f, "proxy {proxy}: {cause}"),
         }
     }
 }
@@ -62,6 +66,8 @@ pub(crate) trait Resolve: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct Dns {
     resolver: Arc<dyn Resolve>,
+    /// For `outbound.dns: system`.
+    system: Arc<dyn Resolve>,
     operators: Arc<NameCache>,
     clients: Arc<NameCache>,
 }
@@ -72,6 +78,8 @@ pub struct Addresses {
     list: AddressList,
     first: usize,
     port: u16,
+    /// The addresses of a name that are used.
+    ip: IpVersions,
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +98,7 @@ impl Dns {
     pub(crate) fn with_resolver(resolver: Arc<dyn Resolve>) -> Self {
         Self {
             resolver,
+            system: Arc::new(LibcResolver),
             operators: NameCache::new(true, MAX_NAMES),
             clients: NameCache::new(false, MAX_NAMES),
         }
@@ -120,17 +129,27 @@ impl Dns {
         rules.check_name(origin).map_err(ResolveError::Refused)?;
         let name = match &origin.host {
             Host::Ip(ip) => {
-                return Ok(Addresses { list: AddressList::Literal(*ip), first: 0, port: origin.port });
+                let list = AddressList::Literal(*ip);
+                return Ok(Addresses { list, first: 0, port: origin.port, ip: IpVersions::Any });
             }
             Host::Name(name) => name,
         };
-        let entry = self.cache_for(origin).entry(name, &self.resolver, now).await?;
+        let resolver = match rules.outbound.resolver {
+            NameResolver::Own => &self.resolver,
+            NameResolver::System => &self.system,
+        };
+        let entry = self.cache_for(origin).entry(name, resolver, now).await?;
         // Checked on every use, not when cached: the rules may have been reloaded since.
         for ip in entry.ips() {
             rules.check_address(origin, *ip).map_err(ResolveError::Refused)?;
         }
         let first = entry.first();
-        Ok(Addresses { list: AddressList::Resolved(entry), first, port: origin.port })
+        let ip = rules.outbound.ip;
+        let found = Addresses { list: AddressList::Resolved(entry), first, port: origin.port, ip };
+        if found.first().is_none() {
+            return Err(ResolveError::Failed(format!("it has no {} address (outbound.ip)", ip.name())));
+        }
+        Ok(found)
     }
 
     /// Records that connecting to `address` failed, so that the next call starts with another one.
@@ -153,7 +172,8 @@ impl Addresses {
             AddressList::Resolved(entry) => entry.ips(),
         };
         let (front, back) = ips.split_at_checked(self.first).unwrap_or((ips, &[]));
-        back.iter().chain(front).map(|ip| SocketAddr::new(*ip, self.port))
+        let used = back.iter().chain(front).filter(|ip| self.ip.has(**ip));
+        used.map(|ip| SocketAddr::new(*ip, self.port))
     }
 
     /// The address to try first.

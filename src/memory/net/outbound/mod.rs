@@ -1,6 +1,6 @@
 //! Upstream connections: parsing a base URL ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]),
-//! resolving names ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
-//! ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), the
+//! resolving names ([`dns`]), proxies between them and us ([`proxies`], [`proxied`], [`proxy_connector`]), the peer Pingora
+//! connects to ([`peer`], [`peer_limit`]), connections and their pools ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), the
 //! clients for the gateway's own small requests ([`side_client`]), to token servers ([`token_http`]) and MCP servers ([`mcp`]),
 //! and connections to Redis or Valkey ([`redis_client`]).
 //!
@@ -16,6 +16,9 @@ pub mod mcp;
 pub mod origin;
 pub mod peer;
 pub mod peer_limit;
+pub mod proxied;
+pub mod proxies;
+pub mod proxy_connector;
 pub mod ranges;
 pub(crate) mod redis_client;
 pub mod side_client;

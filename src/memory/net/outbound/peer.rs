@@ -5,6 +5,9 @@
 //! peers clients may create is [`super::peer_limit`].
 
 use super::origin::Origin;
+use super::proxied::Proxied;
+use super::proxy_connector::ProxyConnector;
+use pingora_core::connectors::l4::BindTo;
 use pingora_core::protocols::ALPN;
 use pingora_core::protocols::l4::ext::TcpKeepalive;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -15,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +52,10 @@ pub struct PeerOptions {
     pub tenant: u64,
     /// Certificate authorities to trust instead of the system's.
     pub ca: Option<Arc<TrustRoots>>,
+    /// The proxy whose address the peer's is, and what it is asked for.
+    pub proxied: Option<Proxied>,
+    /// The address of this machine that the connection comes from.
+    pub source: Option<IpAddr>,
 }
 
 impl Default for PeerOptions {
@@ -62,6 +69,8 @@ impl Default for PeerOptions {
             idle_timeout: Duration::from_secs(60),
             tenant: 0,
             ca: None,
+            proxied: None,
+            source: None,
         }
     }
 }
@@ -111,14 +120,16 @@ fn parse_certificate(der: Vec<u8>) -> Result<WrappedX509, String> {
         .map_err(|_| "has a certificate that Pingora cannot read".to_owned())
 }
 
-/// The peer for `origin` at `address`, one of its checked addresses.
+/// The peer for `origin` at `address`, one of its checked addresses or of its proxy's.
 ///
 /// Always sets a group key: Pingora's own pool key does not include the authorities and ALPN, so a connection
 /// verified with one tenant's CA would be given to another tenant.
 pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) -> HttpPeer {
     // Plain peers have the name, too: it is part of the pool key.
     let mut peer = HttpPeer::new(address, origin.tls, origin.sni().to_owned());
-    let h2 = origin.tls && peer_options.protocol == Protocol::H2H1;
+    let h2 = origin.tls
+        && peer_options.protocol == Protocol::H2H1
+        && peer_options.proxied.as_ref().is_none_or(Proxied::allows_h2);
     peer.group_key = group_key(origin, peer_options, h2);
     let options = &mut peer.options;
     options.alpn = if h2 { ALPN::H2H1 } else { ALPN::H1 };
@@ -130,6 +141,17 @@ pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) ->
     options.idle_timeout = Some(peer_options.idle_timeout);
     if origin.tls {
         options.ca = peer_options.ca.as_ref().map(|ca| Arc::clone(&ca.certificates));
+    }
+    if let Some(proxied) = &peer_options.proxied {
+        options.custom_l4 = Some(Arc::new(ProxyConnector {
+            proxied: proxied.clone(),
+            source: peer_options.source,
+            timeout: peer_options.connect_timeout,
+        }));
+    } else if let Some(source) = peer_options.source {
+        let mut bind_to = BindTo::default();
+        bind_to.addr = Some(SocketAddr::new(source, 0));
+        options.bind_to = Some(bind_to);
     }
     options.tcp_keepalive = Some(TcpKeepalive {
         idle: Duration::from_secs(30),
@@ -148,6 +170,8 @@ fn group_key(origin: &Origin, peer_options: &PeerOptions, h2: bool) -> u64 {
     h2.hash(&mut hasher);
     peer_options.tenant.hash(&mut hasher);
     peer_options.ca.as_ref().filter(|_| origin.tls).map(|ca| ca.digest).hash(&mut hasher);
+    peer_options.proxied.hash(&mut hasher);
+    peer_options.source.hash(&mut hasher);
     hasher.finish()
 }
 

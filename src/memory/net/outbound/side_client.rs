@@ -1,18 +1,21 @@
 //! HTTP clients for the gateway's own small requests: to token servers, metadata servers of clouds, MCP servers.
 //!
-//! Not for client traffic, which goes through Pingora. Each client connects to checked addresses of one host only, opens its own
-//! connections (such requests are rare, and a pooled connection would end with the runtime that opened it: each service has one),
-//! ignores the environment's proxies and follows no redirects. What is sent, and bounds of body and time, are the users' own.
+//! Not for client traffic, which goes through Pingora. Each client connects to checked addresses of one host only, or to the proxy
+//! before it, opens its own connections (such requests are rare, and a pooled connection would end with the runtime that opened it:
+//! each service has one) and follows no redirects. What is sent, and bounds of body and time, are the users' own.
 
 use super::authorities;
 use super::custom_host::HostRules;
 use super::dns::{Dns, ResolveError};
 use super::origin::Origin;
+use super::proxied::reach;
 use moka::sync::Cache;
 use reqwest::redirect::Policy;
 use rustls::ClientConfig;
+use std::collections::hash_map::DefaultHasher;
 use std::error::Error as StdError;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -33,6 +36,11 @@ impl fmt::Display for FetchError {
         }
     }
 }
+
+/// A proxy resolves the name once more. With TLS a host that it finds elsewhere has no certificate for the name; without, nothing binds
+/// the two, and the rules for hosts would not hold.
+const UNCHECKED: &str = "This gateway reaches other hosts through a proxy, where it cannot check which host an http:// address leads \
+                         to. Use https://, or ask the operator to open the host (custom_hosts.allow).";
 
 /// How many clients with open connections are kept, and for how long unused.
 const MAX_POOLED: u64 = 256;
@@ -70,28 +78,40 @@ impl SideClients {
         rules: &HostRules,
         connect_timeout: Duration,
     ) -> Result<reqwest::Client, FetchError> {
-        let addresses = dns.addresses(origin, rules).await.map_err(|why| match why {
+        let reached = reach(dns, origin, rules, None, false).await.map_err(|why| match why {
             ResolveError::Refused(why) => FetchError::Refused(why),
             other => FetchError::Broken(format!("{}: {other}", origin.authority())),
         })?;
-        let addresses: Vec<_> = addresses.iter().collect();
-        let key = format!("{} {} {addresses:?}", origin.tls, origin.authority());
+        let proxy = reached.proxied.as_ref().map(|proxied| &proxied.proxy);
+        if proxy.is_some() && !origin.tls && !rules.opens_name(origin) {
+            return Err(FetchError::Refused(UNCHECKED.to_owned()));
+        }
+        let addresses: Vec<_> = reached.addresses.iter().collect();
+        let source = reached.addresses.first().and_then(|to| rules.outbound.source.towards(to.ip()));
+        let mut hasher = DefaultHasher::new();
+        reached.proxied.hash(&mut hasher);
+        let way = hasher.finish();
+        let key = format!("{} {} {addresses:?} {source:?} {way:x}", origin.tls, origin.authority());
         if let Some(client) = self.pool.as_ref().and_then(|pool| pool.get(&key)) {
             return Ok(client);
         }
         let idle = if self.pool.is_some() { MAX_IDLE_CONNECTIONS } else { 0 };
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(self.tls()?)
-            .no_proxy()
+        let broken = |why| broken(origin, rules, why);
+        let mut builder = reqwest::Client::builder().tls_backend_preconfigured(self.tls()?).no_proxy();
+        if let Some(proxy) = proxy {
+            builder = builder.proxy(proxy.for_reqwest().map_err(broken)?);
+        }
+        let client = builder
+            .local_address(source)
             .redirect(Policy::none())
             .connect_timeout(connect_timeout)
             .pool_max_idle_per_host(idle)
             .pool_idle_timeout(POOLED_IDLE)
             .user_agent(concat!("turnpike/", env!("CARGO_PKG_VERSION")))
             // Connects to exactly the checked addresses: a name that changes its DNS result gains nothing.
-            .resolve_to_addrs(origin.sni(), &addresses)
+            .resolve_to_addrs(proxy.map_or(origin, |proxy| &proxy.origin).sni(), &addresses)
             .build()
-            .map_err(|why| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why))))?;
+            .map_err(broken)?;
         if let Some(pool) = &self.pool {
             pool.insert(key, client.clone());
         }
@@ -100,14 +120,7 @@ impl SideClients {
 
     /// The TLS configuration, with the same certificate authorities as for providers.
     fn tls(&self) -> Result<ClientConfig, FetchError> {
-        let config = self.tls.get_or_init(|| {
-            let roots = authorities::load(self.ca_file.as_deref())?;
-            let provider = rustls::crypto::ring::default_provider().into();
-            let config = ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|why| why.to_string())?;
-            Ok(config.with_root_certificates(roots).with_no_client_auth())
-        });
+        let config = self.tls.get_or_init(|| authorities::client_config(self.ca_file.as_deref()));
         config.clone().map_err(|why| FetchError::Broken(format!("authorities: {why}")))
     }
 }
@@ -118,8 +131,22 @@ impl fmt::Debug for SideClients {
     }
 }
 
+/// Why a request to `origin` has no response; names the proxy it went through.
+pub(crate) fn broken(origin: &Origin, rules: &HostRules, why: reqwest::Error) -> FetchError {
+    let by = rules.outbound.proxies.for_origin(origin, None);
+    let by = by.map(|proxy| format!(" (through the proxy {})", proxy.name())).unwrap_or_default();
+    FetchError::Broken(format!("{}{by}: {}", origin.authority(), error_chain(why)))
+}
+
+/// The failure that a response means which a proxy gave in the place of an `http://` host.
+pub(crate) fn refused_by_proxy(origin: &Origin, rules: &HostRules, status: u16) -> Option<FetchError> {
+    let proxy = rules.outbound.proxies.for_origin(origin, None).filter(|_| status == 407 && !origin.tls)?;
+    let why = format!("{}: the proxy {} demands credentials (407)", origin.authority(), proxy.name());
+    Some(FetchError::Broken(why))
+}
+
 /// The error and its causes as text, without the URL: a query may contain a credential.
-pub(crate) fn error_chain(error: reqwest::Error) -> String {
+fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();

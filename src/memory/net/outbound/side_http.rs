@@ -5,7 +5,7 @@
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::Origin;
-use super::side_client::{FetchError, SideClients, error_chain};
+use super::side_client::{FetchError, SideClients, broken, refused_by_proxy};
 use http::{HeaderMap, Method};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,12 +76,14 @@ impl SideHttpClient {
         if !request.trusted {
             rules.check_name(&origin).map_err(FetchError::Refused)?;
         }
-        let broken =
-            |why: reqwest::Error| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why)));
+        let broken = |why| broken(&origin, rules, why);
         let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await?;
         let sending = client.request(request.method, request.url).headers(request.headers).body(request.body);
         let mut response = sending.send().await.map_err(broken)?;
         let status = response.status().as_u16();
+        if let Some(refused) = refused_by_proxy(&origin, rules, status) {
+            return Err(refused);
+        }
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {

@@ -5,7 +5,7 @@
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
-use super::side_client::{FetchError, SideClients, error_chain};
+use super::side_client::{FetchError, SideClients, broken, refused_by_proxy};
 use knowledge::provider::token_exchange::{TokenRequest, TokenResponse};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -66,8 +66,7 @@ impl TokenHttpClient {
         rules: &HostRules,
     ) -> Result<TokenResponse, FetchError> {
         let origin = origin(token_request, by_operator)?;
-        let broken =
-            |why: reqwest::Error| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why)));
+        let broken = |why| broken(&origin, rules, why);
         let connect = if token_request.is_metadata { METADATA_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
         let client = self.clients.client_for(&origin, dns, rules, connect).await?;
         let request = client
@@ -76,6 +75,9 @@ impl TokenHttpClient {
             .body(token_request.body.clone());
         let mut response = request.send().await.map_err(broken)?;
         let status = response.status().as_u16();
+        if let Some(refused) = refused_by_proxy(&origin, rules, status) {
+            return Err(refused);
+        }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if body.len() + chunk.len() > MAX_BODY_BYTES {

@@ -132,6 +132,11 @@ pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec
     };
     let read = StoredProvider::read_members(&Cursor::root(&node, &problems), &checks);
     match (read, problems.is_empty()) {
+        // Whoever may write providers of a workspace does not choose where the gateway connects to.
+        (Some(stored), true) if stored.policies.proxy.is_some() => {
+            let message = "is for providers of the settings file only".to_owned();
+            Err(vec![Problem { path: "proxy".to_owned(), message, place: None }])
+        }
         (Some(stored), true) => Ok(stored),
         _ => Err(problems.into_vec()),
     }

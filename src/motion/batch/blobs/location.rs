@@ -3,6 +3,7 @@
 //! Not here: how they are read and written (`blobs`).
 
 use super::error::BlobError;
+use memory::net::outbound::custom_host::OutboundRules;
 use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
@@ -41,6 +42,8 @@ pub struct S3Location {
     /// Without keys the AWS environment has them: `AWS_*` variables, the container or the instance.
     pub access_key_id: Option<String>,
     pub secret_access_key: Option<Secret>,
+    /// Proxies and source address of its connections.
+    pub outbound: OutboundRules,
 }
 
 impl S3Location {
@@ -61,7 +64,7 @@ impl S3Location {
             RetryConfig { max_retries: MAX_RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
         builder = builder
             .with_bucket_name(self.bucket.as_str())
-            .with_http_connector(Connector)
+            .with_http_connector(Connector(self.outbound.clone()))
             .with_retry(retry)
             .with_conditional_put(S3ConditionalPut::ETagMatch)
             // Not every compatible storage deletes many at once.
@@ -95,9 +98,9 @@ impl S3Location {
     }
 }
 
-/// Makes the HTTP client as those of other side calls: no redirects, no proxy from the environment, bounded times.
-#[derive(Debug)]
-struct Connector;
+/// Makes the HTTP client as those of other side calls: no redirects, the proxies of the settings, bounded times.
+#[derive(Debug, Default)]
+struct Connector(OutboundRules);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -105,7 +108,8 @@ impl HttpConnector for Connector {
         let is_http =
             options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
         let client = reqwest::Client::builder()
-            .no_proxy()
+            .proxy(self.0.proxies.for_reqwest())
+            .local_address(self.0.source.any())
             .https_only(!is_http)
             .redirect(Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -148,7 +152,7 @@ mod tests {
         for (options, refused) in
             [(ClientOptions::new(), true), (ClientOptions::new().with_allow_http(true), false)]
         {
-            let error = Connector.connect(&options).unwrap().execute(request()).await.unwrap_err();
+            let error = Connector::default().connect(&options).unwrap().execute(request()).await.unwrap_err();
             let text = format!("{error:?}");
             assert_eq!(text.contains("BadScheme"), refused, "{text}");
         }

@@ -17,6 +17,7 @@ mod forward_headers;
 mod from_headers;
 mod hook_lists;
 mod override_params;
+mod proxy;
 mod request_timeout;
 mod retry;
 mod stream_rescue;
@@ -33,6 +34,7 @@ pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
 
 use super::members::MemberTable;
+use super::proxy_url::ProxyChoice;
 use from_headers::PolicyHeader;
 use http::HeaderName;
 use serde_json::Value;
@@ -69,6 +71,8 @@ inherited! {
     override_params: Vec<(String, Box<str>)> = override_params::KEY,
     /// Base URL that replaces the provider's own, as written.
     custom_host: Option<String> = custom_host::KEY,
+    /// Of the stored provider in the settings file: no config has it.
+    proxy: Option<ProxyChoice> = proxy::KEY,
     request_hooks: HookLists = hook_lists::REQUEST,
     response_hooks: HookLists = hook_lists::RESPONSE,
 }

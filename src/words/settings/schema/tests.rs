@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 44] = [
+const ONLY_THE_READER: [&str; 48] = [
     "needs the file or url",
     "of the IANA database",
     "must not be longer than rows",
@@ -58,6 +58,10 @@ const ONLY_THE_READER: [&str; 44] = [
     "needs hard: true",
     "must be a day such as",
     "must be from 0 to 9000000000",
+    "must be the URL of a proxy",
+    "must end with the proxy's host",
+    "must be an IP address of this machine",
+    "must be the only address of its IP version",
 ];
 
 fn checks() -> Checks<'static> {

@@ -1,6 +1,6 @@
-//! The machine's own DNS: `/etc/resolv.conf` and `/etc/hosts`, queried without blocking a thread.
+//! The machine's own DNS: `/etc/resolv.conf` and `/etc/hosts`, queried without blocking a thread; or `getaddrinfo`, which blocks one.
 //!
-//! Both files are read once, at start. Caches nothing; [`super::name_cache`] does.
+//! Both files are read once, at start; by `getaddrinfo` whenever they change. Caches nothing; [`super::name_cache`] does.
 
 use super::{LookupResult, Resolve, ResolveError};
 use async_trait::async_trait;
@@ -56,6 +56,24 @@ impl Resolve for SystemResolver {
             Err(error) if is_authoritative(&error) => Err(ResolveError::NotFound),
             Err(error) => Err(ResolveError::Failed(error.to_string())),
         }
+    }
+}
+
+/// How long results of `getaddrinfo`, which tells none, are valid.
+const LIBC_TTL: Duration = Duration::from_secs(30);
+
+/// The system's `getaddrinfo`, with all that `/etc/nsswitch.conf` names.
+#[derive(Debug)]
+pub(crate) struct LibcResolver;
+
+#[async_trait]
+impl Resolve for LibcResolver {
+    async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError> {
+        let name = if search { name.to_owned() } else { format!("{name}.") };
+        // What does not exist and what cannot be found out now have no errors of their own here.
+        let found = tokio::net::lookup_host((name, 0)).await;
+        let found = found.map_err(|why| ResolveError::Failed(why.to_string()))?;
+        Ok(LookupResult { ips: found.map(|address| address.ip()).collect(), ttl: LIBC_TTL })
     }
 }
 

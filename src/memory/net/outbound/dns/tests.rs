@@ -270,3 +270,37 @@ fn the_systems_resolver_is_built_without_a_runtime_and_serves_two() {
         assert_eq!(found.first().map(|address| address.is_ipv4()), Some(true), "IPv4 first");
     }
 }
+
+#[tokio::test]
+async fn only_addresses_of_the_chosen_version_are_used() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1 2606:4700::1", 60);
+    let named = Origin::parse("https://a.example", true).unwrap();
+    let literal = Origin::parse("https://1.1.1.1", true).unwrap();
+    let mut rules = HostRules::default();
+    for (ip, wanted) in [
+        (IpVersions::Any, &["1.1.1.1:443", "[2606:4700::1]:443"][..]),
+        (IpVersions::V4, &["1.1.1.1:443"]),
+        (IpVersions::V6, &["[2606:4700::1]:443"]),
+    ] {
+        rules.outbound.ip = ip;
+        let found = fixture.dns.addresses(&named, &rules).await.unwrap();
+        assert_eq!(found.iter().map(|address| address.to_string()).collect::<Vec<_>>(), wanted);
+        assert!(fixture.dns.addresses(&literal, &rules).await.unwrap().first().is_some());
+    }
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 60);
+    let refused = fixture.dns.addresses(&named, &rules).await.unwrap_err();
+    assert!(refused.to_string().contains("no IPv6 address (outbound.ip)"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_system_resolves_names_where_the_settings_say_so() {
+    let mut rules = HostRules::default();
+    rules.outbound.resolver = NameResolver::System;
+    let script = Arc::new(ScriptedResolver::default());
+    let dns = Dns::with_resolver(Arc::clone(&script) as Arc<dyn Resolve>);
+    let found = dns.addresses(&Origin::parse("http://localhost:1", true).unwrap(), &rules).await.unwrap();
+    assert!(found.iter().all(|address| address.ip().is_loopback()), "{found:?}");
+    assert_eq!(script.query_count(), 0);
+}
