@@ -16,6 +16,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
+use std::path::Path;
 
 const REFUSED: &str = "HTTP/1.1 403 Not this host\r\ncontent-length: 0\r\n\r\n";
 const UNKNOWN: &str =
@@ -59,6 +60,9 @@ async fn plain_targets_get_absolute_requests_and_sockets_a_tunnel() {
     let download = client().get(format!("{}/proxy/files/x/content", gateway.base_url()));
     let download = download.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@far");
     let _ = download.send().await.unwrap();
+    let upload = client().post(format!("{}/proxy/weather/upload", gateway.base_url())).body(vec![7; 1 << 20]);
+    let upload = upload.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@far");
+    assert_eq!(upload.send().await.unwrap().status(), 200);
     let socket = client().get(format!("{}/realtime?model=m", gateway.base_url()));
     let socket = socket.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@far");
     let socket = socket.header("connection", "upgrade").header("upgrade", "websocket");
@@ -67,7 +71,13 @@ async fn plain_targets_get_absolute_requests_and_sockets_a_tunnel() {
     let socket = socket.header("x-emulator-script", "latency=100");
     assert_eq!(socket.send().await.unwrap().status(), 101);
     let lines = proxy.lines();
-    assert!(lines.contains(&"CONNECT provider.test:80 HTTP/1.1".to_owned()), "{lines:?}");
+    for wanted in [
+        "GET http://provider.test/v1/files/x/content HTTP/1.1",
+        "POST http://provider.test/v1/weather/upload HTTP/1.1",
+        "CONNECT provider.test:80 HTTP/1.1",
+    ] {
+        assert!(lines.iter().any(|line| line == wanted), "{wanted}: {lines:?}");
+    }
     // The emulator of the standard settings is on loopback.
     assert_eq!(chat(&gateway, "@emulator").await.status(), 200);
     assert_eq!(proxy.lines().len(), lines.len(), "this machine is reached directly");
@@ -291,7 +301,9 @@ async fn check_shows_proxies_without_credentials_and_refuses_addresses_of_others
     std::fs::write(&file, "outbound: {proxy: 'http://user:canary-pass@proxy.test:3128'}\n").unwrap();
     let end = turnpike(&["check", "-c", file.to_str().unwrap()]);
     assert!(
-        end.stdout.contains("proxy for https:// addresses: http://***@proxy.test:3128 (outbound.proxy)"),
+        end.stdout.contains(
+            "proxy: http://***@proxy.test:3128 for http:// and https:// addresses (outbound.proxy)"
+        ),
         "{end:?}"
     );
     assert!(!format!("{end:?}").contains("canary-pass"), "{end:?}");
@@ -303,4 +315,48 @@ async fn check_shows_proxies_without_credentials_and_refuses_addresses_of_others
     std::fs::write(&file, "outbound: {source_address: 192.0.2.1}\n").unwrap();
     let end = turnpike(&["check", "-c", file.to_str().unwrap()]);
     assert!(end.code == Some(1) && end.stderr.contains("outbound.source_address: 192.0.2.1"), "{end:?}");
+}
+
+/// Whoever adds a way out adds it to the proxies: these are all places that connect to anything with HTTP.
+#[test]
+fn every_http_client_of_the_gateway_takes_the_proxies() {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                // The emulator is a server; what tests call is on loopback.
+                folders.extend((name != "emulator" && name != "tests").then_some(path));
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                found.extend(ways_out(&path));
+            }
+        }
+    }
+    found.sort();
+    let wanted = [
+        "src/main/span_exporter.rs: Client::builder()",
+        "src/memory/net/outbound/peer.rs: HttpPeer::new(",
+        "src/memory/net/outbound/side_client.rs: Client::builder()",
+        "src/motion/batch/blobs/location.rs: Client::builder()",
+    ];
+    let is_as_wanted = found.iter().zip(wanted).all(|(found, wanted)| found.ends_with(wanted));
+    assert!(found.len() == wanted.len() && is_as_wanted, "{found:#?}");
+    for place in &found {
+        let file = place.split(": ").next().unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(["for_reqwest()", "ProxyConnector"].iter().any(|part| text.contains(part)), "{place}");
+    }
+}
+
+/// The lines of a file that make a client or a peer.
+fn ways_out(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let product = text.split("#[cfg(test)]").next().unwrap();
+    let made = ["Client::builder()", "Client::new()", "HttpPeer::new(", "HttpConnector::new("];
+    let made = made.iter().filter(|made| {
+        product.lines().any(|line| line.contains(**made) && !line.trim_start().starts_with("//"))
+    });
+    made.map(|made| format!("{}: {made}", path.display())).collect()
 }

@@ -69,6 +69,7 @@ impl Announcement {
             services
                 .push(("emulator", format!("http://{address} the built-in provider, no model behind it")));
         }
+        services.extend(settings.outbound.described().into_iter().map(|line| ("proxy", line)));
         let names = names(settings.providers.keys().map(|slug| format!("@{slug}")));
         services.push(("providers", names));
         if !settings.configs.is_empty() {

@@ -196,6 +196,20 @@ impl Outbound {
         })
     }
 
+    /// The proxies in force, without credentials: for which addresses each is, and what names it.
+    pub fn described(&self) -> Vec<String> {
+        let line = |named: &NamedProxy, addresses: &str| {
+            format!("{} for {addresses} addresses ({})", named.proxy, named.from)
+        };
+        match (&self.http, &self.https) {
+            (Some(http), Some(https)) if http == https => vec![line(http, "http:// and https://")],
+            (http, https) => {
+                let http = http.iter().map(|named| line(named, "http://"));
+                http.chain(https.iter().map(|named| line(named, "https://"))).collect()
+            }
+        }
+    }
+
     /// Takes what the file leaves open from the environment. Returns what is wrong with its variables.
     pub(super) fn read_environment(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Vec<Problem> {
         let set = |name: &&'static str| {

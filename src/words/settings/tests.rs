@@ -11,6 +11,7 @@ fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
         "ALERT_SECRET" => Some("whsec".to_owned()),
+        "PROXY_PASSWORD" => Some("canary-proxy".to_owned()),
         "OTLP_AUTHORIZATION" => Some("Bearer canary-otlp".to_owned()),
         "OLD_STORE_KEY" => Some("ab".repeat(32)),
         "TURNPIKE_KEY" | "GROQ_API_KEY" => Some("from-the-environment".to_owned()),
@@ -111,6 +112,10 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     let cors = settings.cors.unwrap();
     assert!(cors.origins.allow("https://app.example.com") && cors.max_age == Duration::from_secs(600));
     assert_eq!(settings.custom_hosts.allow.len(), 4);
+    assert_eq!(
+        settings.outbound.described(),
+        ["http://***@proxy.corp.example:3128 for http:// and https:// addresses (outbound.proxy)"]
+    );
     assert_eq!(settings.listen.data.len(), 2);
     assert_eq!(settings.providers.len(), 4);
     let keys: Vec<_> = settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();

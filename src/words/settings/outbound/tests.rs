@@ -44,6 +44,18 @@ fn the_file_goes_before_the_environment_and_lower_case_before_upper() {
 }
 
 #[test]
+fn proxies_are_described_without_credentials() {
+    let described = |variables: &[(&str, &str)]| read("", variables).unwrap().described();
+    assert_eq!(described(&[]), [""; 0]);
+    let one = described(&[("ALL_PROXY", "http://u:s3cret@h:1")]);
+    assert_eq!(one, ["http://***@h:1 for http:// and https:// addresses (ALL_PROXY)"]);
+    let two = described(&[("HTTP_PROXY", "h:1"), ("HTTPS_PROXY", "h:1")]);
+    let wanted =
+        ["http://h:1 for http:// addresses (HTTP_PROXY)", "http://h:1 for https:// addresses (HTTPS_PROXY)"];
+    assert_eq!(two, wanted);
+}
+
+#[test]
 fn a_variable_that_is_no_proxy_is_a_problem_unless_the_file_decides() {
     for value in ["socks5://u:s3cret@h:1", "http://h/x"] {
         let problems = read("", &[("ALL_PROXY", value)]).unwrap_err();
