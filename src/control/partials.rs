@@ -145,6 +145,7 @@ impl Resource for StoredPartial {
     const NAME: &'static str = "partials";
     const PATHS: [&'static str; 2] = ["/v1/prompts/partials", "/v1/prompts/partials/{id}"];
     const PREFIX: &'static str = "pp-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
@@ -183,10 +184,10 @@ impl Resource for StoredPartial {
         let content = content_elsewhere(&call, Some(workspace), &slug, 1).await?;
         let (record, first) = PARTIAL.first(&call, workspace, slug, &json!(content))?;
         let reply = changed_reply(&record, Some(first.id));
-        call.commit(vec![put(record), put(first)]).await?;
         let slug = record.slug.clone();
-        Ok(reply)
+        call.commit(vec![put(record), put(first)]).await?;
         compile(&call, Some(workspace), slug.as_deref()).await;
+        Ok(reply)
     }
 
     /// A text makes a version.
@@ -204,8 +205,8 @@ impl Resource for StoredPartial {
             changes.push(put(next));
         }
         call.commit(changes).await?;
-        Ok(changed_reply(&before, version_id))
         compile(&call, before.workspace, before.slug.as_deref()).await;
+        Ok(changed_reply(&before, version_id))
     }
 }
 
@@ -254,7 +255,6 @@ fn refuse(path: &str, problems: Vec<String>) -> Result<(), Error> {
     }
 }
 
-/// The content of a version that a request describes; `number`: of that version.
 /// Compiles what was saved, so that no request to a prompt has to.
 async fn compile(call: &Call, workspace: Option<Uuid>, slug: Option<&str>) {
     let snapshot = call.shared.settings_arc();
@@ -277,6 +277,7 @@ async fn content_elsewhere(
     call.shared.large_work.run(work, || content(call, workspace, slug, number)).await
 }
 
+/// The content of a version that a request describes; `number`: of that version.
 ///
 /// # Errors
 /// 400 with everything that is wrong with its tags and the partials that it includes.

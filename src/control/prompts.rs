@@ -185,6 +185,7 @@ impl Resource for StoredPrompt {
     const NAME: &'static str = "prompts";
     const PATHS: [&'static str; 2] = ["/v1/prompts", "/v1/prompts/{id}"];
     const PREFIX: &'static str = "pp-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {

@@ -32,6 +32,7 @@ pub(super) const ROUTE: Route = post(
     |call| Box::pin(render(call)),
 )
 .raw_body()
+.computes()
 .replies(Shape::Object(RENDERED));
 
 async fn render(call: Call) -> Result<Reply, Error> {
