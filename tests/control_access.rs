@@ -4,11 +4,14 @@
 //! routes do.
 
 use crate::support::client::client;
+use crate::support::raw::Raw;
 use crate::support::settings::{LISTEN, OPERATOR_KEY};
 use crate::support::{Gateway, gateway};
 use control::openapi_document;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use words::api::operation::Operation as DataOperation;
 
 /// A route of the document: method, path, and whether it needs a key.
 struct Operation {
@@ -81,6 +84,90 @@ async fn no_route_serves_a_client_without_a_key() {
         }
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// What the gateway responds to a head that announces a large body of which only the beginning comes.
+async fn early_response(port: u16, method: &str, path: &str, headers: &str) -> String {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: 31457280\r\n{headers}\r\n{{\"name\": \"{}",
+        "x".repeat(1000)
+    );
+    let mut connection = Raw::connect(port).await;
+    connection.write(head.as_bytes()).await.unwrap();
+    let started = Instant::now();
+    let response = connection.read_response().await;
+    // Who waited for the body would wait for 30 seconds.
+    assert!(started.elapsed() < Duration::from_secs(10), "{method} {path}: {:?}", started.elapsed());
+    response
+}
+
+#[tokio::test]
+async fn no_control_route_reads_a_body_before_it_knows_its_client() {
+    let gateway = gateway();
+    let mut refused = 0;
+    for operation in operations().iter().filter(|operation| operation.needs_key) {
+        for port in [gateway.ports.control, gateway.ports.data] {
+            if port == gateway.ports.data && !operation.on_data_port {
+                continue;
+            }
+            let path = filled(&operation.path, "some-id");
+            for headers in
+                ["content-type: application/json\r\n", "x-gateway-api-key: tp-nobody-0123456789\r\n"]
+            {
+                let response = early_response(port, operation.method.as_str(), &path, headers).await;
+                assert!(response.starts_with("HTTP/1.1 401 "), "{} {path}: {response}", operation.method);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 200, "{refused}");
+    let path = "/v1/configs";
+    // A name of the control plane without a route, and a method that a route does not take.
+    for (method, path, status) in [("POST", "/v1/scim/Users", 401), ("PATCH", path, 405)] {
+        let response = early_response(gateway.ports.data, method, path, "").await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{method} {path}: {response}");
+    }
+    // A key without the scope, and a body above the bound of the route: nothing of it is read either.
+    let operator = format!("x-gateway-api-key: {OPERATOR_KEY}\r\n");
+    for port in [gateway.ports.control, gateway.ports.data] {
+        let response = early_response(port, "POST", path, &operator).await;
+        assert!(
+            response.starts_with("HTTP/1.1 413 ")
+                && response.contains("1048576 bytes, the most this route reads"),
+            "{response}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_operation_reads_a_body_before_it_knows_its_client() {
+    let gateway = gateway();
+    let forms = [
+        "content-type: application/json\r\n",
+        "content-type: multipart/form-data; boundary=b\r\n",
+        "content-type: application/json\r\nx-gateway-api-key: tp-nobody-0123456789\r\n",
+    ];
+    let mut paths: Vec<(String, String)> = DataOperation::paths()
+        .map(|(method, path)| {
+            (method.to_string(), format!("/v1/{}", path.replace("**", "m").replace('*', "m")))
+        })
+        .collect();
+    for path in
+        ["/v1/proxy/anything/else", "/v1/uploads", "/v1/mcp/some-server", "/v1beta/models/m:generateContent"]
+    {
+        paths.push(("POST".to_owned(), path.to_owned()));
+    }
+    for (method, path) in &paths {
+        for headers in forms {
+            let response = early_response(gateway.ports.data, method, path, headers).await;
+            assert!(response.starts_with("HTTP/1.1 401 "), "{method} {path} {headers}: {response}");
+        }
+    }
+    assert!(paths.len() > 40, "{}", paths.len());
+    // A handshake that has a body.
+    let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    let response = early_response(gateway.ports.data, "GET", "/v1/realtime?model=m", upgrade).await;
+    assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
 }
 
 #[tokio::test]

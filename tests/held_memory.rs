@@ -5,7 +5,7 @@
 use crate::support::Gateway;
 use crate::support::client::client;
 use crate::support::raw::Raw;
-use crate::support::settings::{KEY, STANDARD};
+use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
 use crate::support::wait::until;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,4 +150,55 @@ async fn a_million_tiny_messages_are_refused_at_little_cost() {
     let (_, peak) = gateway.memory();
     let used = (peak.saturating_sub(before) as usize) * 1024;
     assert!(used < 5 * body.len(), "{} MiB for a body of {} MiB", used / MIB, body.len() / MIB);
+}
+
+/// The control plane's bodies at both ports: without a key none is read, with one each is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_control_routes_are_counted_and_none_is_read_without_a_key() {
+    let gateway = start(16 * MIB);
+    let head = |key: &str, length: usize| {
+        format!(
+            "POST /v1/prompts HTTP/1.1\r\nhost: gateway\r\n{key}content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    let (_, before) = gateway.memory();
+    for port in [gateway.ports.control, gateway.ports.data] {
+        // Strangers are refused with what they have sent.
+        let strangers = (0..60).map(|_| {
+            let head = head("", 30 * MIB);
+            tokio::spawn(async move {
+                let mut connection = Raw::connect(port).await;
+                connection.write(head.as_bytes()).await.unwrap();
+                let response = connection.read_response().await;
+                // Until the gateway ends the connection.
+                while connection.write(&[b'x'; 64 << 10]).await.is_ok() {}
+                response
+            })
+        });
+        for stranger in strangers.collect::<Vec<_>>() {
+            let response = stranger.await.unwrap();
+            assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
+        }
+    }
+    let (_, after) = gateway.memory();
+    assert!(after < before + (32 << 10), "{before} KiB before, {after} KiB after");
+    // Clients that hold their bodies back: counted while they are there, and no more of them than fit.
+    let key = format!("x-gateway-api-key: {OPERATOR_KEY}\r\n");
+    let mut connections = Vec::new();
+    for index in 0..12 {
+        let port = if index % 2 == 0 { gateway.ports.control } else { gateway.ports.data };
+        let mut connection = Raw::connect(port).await;
+        connection.write(head(&key, MIB).as_bytes()).await.unwrap();
+        connection.write(&vec![b' '; MIB - 1]).await.unwrap();
+        connections.push(connection);
+    }
+    until("the bodies to be counted", async || {
+        (gateway.metric("turnpike_held_bytes ").await > Some(12.0 * MIB as f64)).then_some(())
+    })
+    .await;
+    let mut last = connections.pop().unwrap();
+    assert!(last.read_response().await.starts_with("HTTP/1.1 503 "));
+    drop(connections);
+    drop(last);
+    nothing_is_held(&gateway).await;
 }

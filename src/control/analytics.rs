@@ -17,6 +17,7 @@ pub(super) use graphs::ROUTES as GRAPH_ROUTES;
 pub(super) use groups::ROUTES as GROUP_ROUTES;
 use jiff::{SignedDuration, Timestamp};
 use knowledge::price::money;
+use memory::ledger::Question;
 use memory::ledger::analytics::{By, Group, Query, Tally};
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
@@ -107,11 +108,12 @@ struct Sum {
 /// Has the ledger answer.
 ///
 /// # Errors
-/// 400 for a question that would take too long or too much memory, 503 while the log store is away.
+/// 400 for a question that would take too long or too much memory, 503 while the log store is away, or as many ask as may.
 async fn sums(call: &Call, query: Query) -> Result<Vec<Sum>, Error> {
     let reads_rows = !query.plan().cover.rows.is_empty() && query.plan().cover.hours.is_empty();
-    let done = logs::ledger(call)?.run(TIMEOUT, move |store, control| {
-        let mut tally = Tally::new(query);
+    let held = call.held_by_answer();
+    let done = logs::ledger(call)?.run(Question::Sums, TIMEOUT, move |store, control| {
+        let mut tally = Tally::within(query, held);
         store.sums(&mut tally, control)?;
         Ok(tally)
     });

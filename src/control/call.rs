@@ -10,11 +10,14 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use memory::auth::ClientIdentity;
 use memory::auth::roles::{self, DataAccess};
+use memory::ledger::analytics::budget::Held;
 use memory::limits::Limits;
 use memory::state::Shared;
+use memory::state::held_bytes::Hold;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::store::{Catalog, Change, Kind, Record, Status, Store};
 use motion::engine::Engine;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -37,9 +40,27 @@ pub(super) struct Call {
     pub now: Timestamp,
     pub trail: Trail,
     pub arrival: Arrival,
+    /// What is held of an answer, until the call is over.
+    pub answer: Arc<Mutex<Hold>>,
 }
 
 impl Call {
+    /// Counts so many bytes as held, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// 503 where the process holds as much as it may.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Hold, Error> {
+        let mut held = self.shared.held_bytes.holder();
+        held.set(bytes)?;
+        Ok(held)
+    }
+
+    /// Counts what an answer of the ledger holds, until the call is over.
+    pub(crate) fn held_by_answer(&self) -> Held {
+        let answer = Arc::clone(&self.answer);
+        Box::new(move |bytes| answer.lock().set(bytes).is_ok())
+    }
+
     /// The value of a parameter of the path.
     pub fn param(&self, name: &str) -> &str {
         let found = self.params.iter().find(|(param, _)| param == name);

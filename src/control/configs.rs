@@ -106,6 +106,7 @@ impl Resource for SavedConfig {
     const NAME: &'static str = "configs";
     const PATHS: [&'static str; 2] = ["/v1/configs", "/v1/configs/{slug}"];
     const PREFIX: &'static str = "pc-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
     const SECRET: &'static [&'static str] = SECRET;
     const CHANGED: Changed = Changed::Made;

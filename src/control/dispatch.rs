@@ -1,5 +1,5 @@
-//! From a row of the route table to an axum handler: authenticates, checks the scope, reads query and body by their tables,
-//! runs the route, and has refused changes written to the audit log.
+//! From a row of the route table to an axum handler: authenticates, checks the scope, only then reads the body, reads query and body by
+//! their tables, runs the route, and has refused changes written to the audit log.
 //!
 //! The only place where a control route's caller is judged.
 
@@ -10,19 +10,24 @@ use super::error;
 use super::field::{Field, read_object, read_text};
 use super::origin_guard;
 use super::reply::Reply;
-use super::route::{Access, Body, Route};
+use super::route::{Access, Body, MaxBody, Route};
 use super::routes::Port;
 use super::services::Services;
 use axum::extract::{ConnectInfo, RawPathParams, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use http::HeaderMap;
-use http_body_util::BodyExt;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
 use jiff::Timestamp;
 use memory::auth::ClientIdentity;
 use memory::auth::roles::{self, ClientRole};
+use memory::net::inbound::axum_bridge::Departure;
+use memory::state::held_bytes::Hold;
 use memory::state::{Shared, authentication};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,6 +36,7 @@ use uuid::Uuid;
 use words::config::node::{Kind, Node};
 use words::config::read::Problems;
 use words::error::Error;
+use words::json::values;
 use words::settings::scopes::Scope;
 
 /// The handler of a route at a port.
@@ -53,34 +59,18 @@ pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Service
 async fn serve(
     route: &'static Route,
     port: Port,
-    Services { shared, limits, engine }: Services,
+    Services { shared, limits, engine, work }: Services,
     params: Vec<(String, String)>,
     request: Request,
 ) -> Result<Reply, Error> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let snapshot = shared.settings_arc();
     let now = Timestamp::now();
     // Clients call the data port under any name, and by their key alone.
     if route.access != Access::Open && port == Port::Control {
         origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
     }
-    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
-    let mut trail = Trail {
-        change: route.change,
-        method: route.method.to_owned(),
-        uri: parts.uri.path().to_owned(),
-        query: parts.uri.query().unwrap_or_default().to_owned(),
-        request_id: Uuid::now_v7().to_string(),
-        client_ip: address.unwrap_or_default(),
-        ..Trail::default()
-    };
-    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes);
-    let bytes =
-        bytes.map_err(|_| Error::bad_request("The request body could not be read. Send it again."))?;
-    if route.change.is_some() {
-        trail.set_headers(&parts.headers);
-        trail.set_body(&bytes);
-    }
+    let mut trail = trail(route, &parts);
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
         Err(unauthorized) => {
@@ -88,12 +78,25 @@ async fn serve(
             return Err(refused(&shared, trail, identity.as_deref(), error, now).await);
         }
     };
+    trail.workspace = identity.workspace;
+    // Not before the client is known: else anyone could fill the memory, and a thread with reading JSON.
+    let read = read_body(route, &shared, &parts.headers, body).await;
+    let ReadBody { bytes, held } = match read {
+        Ok(read) => read,
+        Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
+    };
+    if route.change.is_some() {
+        trail.set_body(&bytes);
+    }
     // Read again: the body and an identity provider's keys may have taken a while, and windows of limits are short.
     let now = Timestamp::now();
-    trail.workspace = identity.workspace;
     let read = read_request(route, &parts.uri, &bytes, now);
     let (query, body) = match read {
         Ok(read) => read,
+        Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
+    };
+    let place = match work.place(route.work).await {
+        Ok(place) => place,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
     let call = Call {
@@ -108,12 +111,100 @@ async fn serve(
         bytes,
         now,
         trail: trail.clone(),
+        answer: Arc::new(Mutex::new(shared.held_bytes.holder())),
         arrival: Arrival::of(&parts.headers, &parts.uri, has_tls(port, &shared)),
     };
-    match (route.run)(call).await {
+    let reply = run(route, call, parts.extensions.remove::<Departure>()).await;
+    drop((place, held));
+    match reply {
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
+}
+
+/// What the audit log is told of a call, as far as its head says it.
+fn trail(route: &Route, parts: &Parts) -> Trail {
+    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
+    let mut trail = Trail {
+        change: route.change,
+        method: route.method.to_owned(),
+        uri: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        request_id: Uuid::now_v7().to_string(),
+        client_ip: address.unwrap_or_default(),
+        ..Trail::default()
+    };
+    if route.change.is_some() {
+        trail.set_headers(&parts.headers);
+    }
+    trail
+}
+
+/// Runs a route. What only reads is given up where its client leaves; a change that was begun is finished, so that what is stored is in
+/// force.
+async fn run(route: &Route, call: Call, departure: Option<Departure>) -> Result<Reply, Error> {
+    let running = (route.run)(call);
+    match departure.filter(|_| route.method == "GET" && route.change.is_none()) {
+        None => running.await,
+        Some(mut departure) => tokio::select! {
+            biased;
+            reply = running => reply,
+            () = departure.wait() => Err(Error::client_closed()),
+        },
+    }
+}
+
+/// A body, counted for as long as it is used.
+struct ReadBody {
+    bytes: Bytes,
+    held: Hold,
+}
+
+/// Reads the body of a route, as far as it takes one.
+///
+/// # Errors
+/// 413 above the route's bound, 503 where the process holds as much as it may, 400 where it cannot be read.
+async fn read_body(
+    route: &Route,
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: axum::body::Body,
+) -> Result<ReadBody, Error> {
+    /// What is made of each value of a JSON body.
+    const VALUE_BYTES: usize = 160;
+    const MAX_VALUES: usize = usize::MAX / VALUE_BYTES;
+    let mut held = shared.held_bytes.holder();
+    let mut whole = BytesMut::new();
+    // Anyone may call these, and none of them looks at a body.
+    if matches!(route.access, Access::Open | Access::Link | Access::Metrics) {
+        return Ok(ReadBody { bytes: Bytes::new(), held });
+    }
+    let limit = route.max_body.bytes(shared.settings().settings.limits.max_body_bytes);
+    let too_large = || match route.max_body {
+        MaxBody::Settings => Error::body_too_large(limit as u64),
+        MaxBody::Small | MaxBody::Large => {
+            let message = format!("The request body is over {limit} bytes, the most this route reads.");
+            Error { message, ..Error::body_too_large(limit as u64) }
+        }
+    };
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > limit) {
+        return Err(too_large());
+    }
+    let mut body = body.into_data_stream();
+    while let Some(piece) = body.next().await {
+        let unread = |_| Error::bad_request("The request body could not be read. Send it again.");
+        let piece = piece.map_err(unread)?;
+        let size = whole.len() + piece.len();
+        if size > limit {
+            return Err(too_large());
+        }
+        held.set(2 * size)?;
+        whole.extend_from_slice(&piece);
+    }
+    let bytes = whole.freeze();
+    held.set(3 * bytes.len() + values::count(&bytes, MAX_VALUES) * VALUE_BYTES)?;
+    Ok(ReadBody { bytes, held })
 }
 
 /// Whether clients of this port connect with TLS.

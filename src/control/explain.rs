@@ -127,6 +127,7 @@ pub(super) const ROUTES: &[Route] = &[route::post(
 )
 .raw_body()
 .of_members(REQUEST)
+.computes()
 .on_control_port_only()];
 
 /// `POST /v1/explain`.

@@ -4,8 +4,8 @@ use super::call::Call;
 use super::field::{Field, Type, optional, read_object, required};
 use super::logs::{ledger, refused};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, post, put};
-use memory::ledger::Feedback;
+use super::route::{Access, MaxBody, Route, Shape, post, put};
+use memory::ledger::{Feedback, Question};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use uuid::Uuid;
@@ -46,6 +46,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(create(call))
     })
     .of_members(CREATE)
+    .takes(MaxBody::Large)
     .replies(Shape::Object(DONE)),
     put("/v1/feedback/{id}", WRITE, "Changes feedback", |call| Box::pin(update(call)))
         .body(UPDATE)
@@ -94,7 +95,10 @@ async fn update(call: Call) -> Result<Reply, Error> {
             .with_unknown_name(named)
     };
     let id = Uuid::try_parse(named).map_err(|_| missing())?;
-    let before = ledger(&call)?.run(TIMEOUT, move |store, _| store.feedback(id)).await.map_err(refused)?;
+    let before = ledger(&call)?
+        .run(Question::Feedback, TIMEOUT, move |store, _| store.feedback(id))
+        .await
+        .map_err(refused)?;
     let own = call.own_workspace();
     let before = before.filter(|before| own.is_none() || before.workspace == own).ok_or_else(missing)?;
     let changed = Feedback {
@@ -108,7 +112,10 @@ async fn update(call: Call) -> Result<Reply, Error> {
 
 async fn put_all(call: &Call, feedback: Vec<Feedback>, message: &str) -> Result<Reply, Error> {
     let ids: Vec<Uuid> = feedback.iter().map(|one| one.id).collect();
-    ledger(call)?.run(TIMEOUT, move |store, _| store.put_feedback(&feedback)).await.map_err(refused)?;
+    ledger(call)?
+        .run(Question::Feedback, TIMEOUT, move |store, _| store.put_feedback(&feedback))
+        .await
+        .map_err(refused)?;
     Ok(Reply::from(json!({"status": "success", "message": message, "feedback_ids": ids})))
 }
 

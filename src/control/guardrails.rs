@@ -10,7 +10,8 @@ use super::reply::Reply;
 use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
 };
-use super::route::{Access, Route, Shape, post};
+use super::route::{Access, MaxBody, Route, Shape, post};
+use super::work::Work;
 use judgment::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use memory::state::stored::{compile_guardrail, guardrail_hook};
 use memory::store::{Kind, Record, Status};
@@ -168,6 +169,8 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .query(page::IN_WORKSPACE)
     .body(TEST)
+    .works_at(Work::Trial)
+    .takes(MaxBody::Large)
     .replies(Shape::Object(TESTED)),
     delete::<Guardrail>(
         &[Scope::GuardrailsDelete, Scope::OrganisationGuardrailsDelete],
@@ -183,6 +186,7 @@ impl Resource for Guardrail {
     const NAME: &'static str = "guardrails";
     const PATHS: [&'static str; 2] = ["/v1/guardrails", "/v1/guardrails/{id}"];
     const PREFIX: &'static str = "pg-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
     const SECRET: &'static [&'static str] = &["checks"];
     const PAGE_SIZE: usize = 100;

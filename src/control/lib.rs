@@ -61,6 +61,7 @@ mod unserved;
 mod used;
 mod users;
 mod virtual_keys;
+mod work;
 mod workspaces;
 
 pub use openapi::document as openapi_document;

@@ -10,13 +10,13 @@ use super::log_filter::{self, FIELDS, Reach};
 use super::log_view;
 use super::page::{self, Page};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, get, post};
+use super::route::{Access, MaxBody, Route, Shape, get, post};
 pub(super) use export_file::ROUTES as FILE_ROUTES;
 pub(super) use exports::ROUTES as EXPORT_ROUTES;
 use jiff::Timestamp;
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
-use memory::ledger::{Ledger, Row};
+use memory::ledger::{Ledger, Question, Row};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,10 @@ use words::settings::scopes::Scope;
 
 /// How long one log may be looked for.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a row of a list takes, as it is read and as it is shown.
+const ROW_BYTES: usize = 8 << 10;
+/// How often a body of a log is copied while it is unpacked and shown.
+const BODY_COPIES: usize = 8;
 /// The logs of a trace that `GET /v1/logs/{trace id}` chooses from.
 const MAX_TRACE: usize = 1;
 
@@ -71,6 +75,7 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(custom::create(call)),
     )
     .of_members(custom::LOG)
+    .takes(MaxBody::Settings)
     .replies(Shape::Object(CREATED)),
 ];
 
@@ -113,6 +118,12 @@ pub(super) fn ledger(call: &Call) -> Result<&Arc<Ledger>, Error> {
 /// What a client is told of a failure of the log store.
 pub(super) fn refused(error: LogError) -> Error {
     match error {
+        LogError::Busy => Error::store_unavailable(
+            "As many questions to the log store run and wait as may. Try again in a moment.",
+        ),
+        LogError::NoMemory => Error::store_unavailable(
+            "The gateway holds as much in memory as it may of requests, responses and answers. Try again in a moment, or narrow the search.",
+        ),
         LogError::TooLong | LogError::TooMany => Error::store_unavailable(
             "The search reads too many logs. Narrow it: time_of_generation_min and _max, a workspace, a key, a model or a provider.",
         ),
@@ -174,6 +185,7 @@ fn about_requests(call: &Call, values: &Map<String, Value>, problems: &Problems)
 async fn list(call: Call) -> Result<Reply, Error> {
     let filter = filter(&call, &call.query)?;
     let Page { offset, size } = Page::of(&call, 50);
+    let _held = call.hold(size * ROW_BYTES)?;
     let found = ledger(&call)?.page(filter, offset as u64, size).await.map_err(refused)?;
     Ok(Reply::from(json!({
         "object": "list",
@@ -201,7 +213,9 @@ async fn read(call: Call) -> Result<Reply, Error> {
     let named = call.named().to_owned();
     let ledger = ledger(&call)?;
     let by_id = match Uuid::try_parse(&named) {
-        Ok(id) => ledger.run(READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,
+        Ok(id) => {
+            ledger.run(Question::Rows, READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?
+        }
         Err(_) => None,
     };
     let keys = call.visible_keys();
@@ -219,9 +233,12 @@ async fn read(call: Call) -> Result<Reply, Error> {
         return Err(Error::not_found(message).with_unknown_name(&named));
     };
     let without_bodies = call.data_access().without_bodies;
+    let _held = call.hold(BODY_COPIES * call.snapshot.settings.logs.max_payload_bytes)?;
     let of_row = row.clone();
     let (attempts, payload) = ledger
-        .run(READ_TIMEOUT, move |store, _| Ok((store.attempts(&of_row)?, store.payload(of_row.id)?)))
+        .run(Question::Rows, READ_TIMEOUT, move |store, _| {
+            Ok((store.attempts(&of_row)?, store.payload(of_row.id)?))
+        })
         .await
         .map_err(refused)?;
     let payload = payload.filter(|_| !without_bodies);

@@ -27,6 +27,7 @@ async fn show(call: Call) -> Result<Reply, Error> {
     shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);
     if let Some(ledger) = shared.ledger() {
         shared.metrics.set_ledger(&ledger.health());
+        shared.metrics.set_ledger_questions(&ledger.question_counts());
     }
     shared.metrics.set_counters(&counters(&call.limits.counts()));
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());

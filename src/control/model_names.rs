@@ -119,6 +119,7 @@ impl Resource for ModelName {
     const NAME: &'static str = "model-names";
     const PATHS: [&'static str; 2] = ["/v1/model-names", "/v1/model-names/{slug}"];
     const PREFIX: &'static str = "mn-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] =
         &["name", "to", "model", "operations", "keys", "workspaces", "description"];
     const SECRET: &'static [&'static str] = &["to"];

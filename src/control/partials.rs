@@ -12,6 +12,7 @@ use super::resource::{Item, Resource, changed_record, create, delete, list, read
 use super::route::{Access, Route, Shape, get, put as put_route};
 use knowledge::prompt::Partial;
 use knowledge::prompt::inclusion::{WithVersion, problems_of_partial};
+use memory::state::large_work::translation;
 use memory::state::stored::prompts::{PartialBody, read as published};
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
@@ -144,6 +145,7 @@ impl Resource for StoredPartial {
     const NAME: &'static str = "partials";
     const PATHS: [&'static str; 2] = ["/v1/prompts/partials", "/v1/prompts/partials/{id}"];
     const PREFIX: &'static str = "pp-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
@@ -179,10 +181,12 @@ impl Resource for StoredPartial {
     async fn create(mut call: Call) -> Result<Reply, Error> {
         let workspace = call.new_workspace()?;
         let slug = Self::slug(&call, Some(workspace))?;
-        let content = content(&call, Some(workspace), &slug, 1)?;
+        let content = content_elsewhere(&call, Some(workspace), &slug, 1).await?;
         let (record, first) = PARTIAL.first(&call, workspace, slug, &json!(content))?;
         let reply = changed_reply(&record, Some(first.id));
+        let slug = record.slug.clone();
         call.commit(vec![put(record), put(first)]).await?;
+        compile(&call, Some(workspace), slug.as_deref()).await;
         Ok(reply)
     }
 
@@ -195,12 +199,13 @@ impl Resource for StoredPartial {
         if call.text("string").is_some() {
             let number = PARTIAL.next_number(&catalog, &before);
             let slug = before.slug.as_deref().unwrap_or_default();
-            let content = content(&call, before.workspace, slug, number)?;
+            let content = content_elsewhere(&call, before.workspace, slug, number).await?;
             let next = PARTIAL.version(&before, number, &json!(content), &call);
             version_id = Some(next.id);
             changes.push(put(next));
         }
         call.commit(changes).await?;
+        compile(&call, before.workspace, before.slug.as_deref()).await;
         Ok(changed_reply(&before, version_id))
     }
 }
@@ -226,8 +231,9 @@ async fn publish(call: Call) -> Result<Reply, Error> {
         call.body.get("version").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
     let slug = record.slug.as_deref().unwrap_or_default();
     let set = call.snapshot.stored.prompts(record.workspace);
-    let compiled =
-        set.zip(number).and_then(|(set, number)| Some((set, set.partial(slug)?.versions.get(&number)?)));
+    let compiled = set
+        .zip(number)
+        .and_then(|(set, number)| Some((set, set.partial(slug)?.versions.get(&number)?.partial().ok()?)));
     if let (Some((set, partial)), Some(number)) = (compiled, number) {
         let with = WithVersion { set, slug, number, partial, is_published: true, is_latest: false };
         refuse("version", problems_of_partial(slug, partial, &with))?;
@@ -247,6 +253,28 @@ fn refuse(path: &str, problems: Vec<String>) -> Result<(), Error> {
     } else {
         Err(Error::invalid_body(problems.into_iter().map(problem).collect()))
     }
+}
+
+/// Compiles what was saved, so that no request to a prompt has to.
+async fn compile(call: &Call, workspace: Option<Uuid>, slug: Option<&str>) {
+    let snapshot = call.shared.settings_arc();
+    let partial = slug.and_then(|slug| snapshot.stored.prompts(workspace)?.partial(slug));
+    let Some(newest) = partial.and_then(|partial| partial.versions.values().next_back()) else { return };
+    call.shared.large_work.run(translation(newest.size()), || newest.partial().is_ok()).await;
+}
+
+/// As [`content`]; a large text on a thread of its own.
+///
+/// # Errors
+/// As [`content`].
+async fn content_elsewhere(
+    call: &Call,
+    workspace: Option<Uuid>,
+    slug: &str,
+    number: u32,
+) -> Result<PartialBody, Error> {
+    let work = translation(call.text("string").map_or(0, str::len));
+    call.shared.large_work.run(work, || content(call, workspace, slug, number)).await
 }
 
 /// The content of a version that a request describes; `number`: of that version.

@@ -19,6 +19,7 @@ use super::resource::{
 };
 use super::route::{Route, Shape};
 use knowledge::prompt::VersionBody;
+use memory::state::large_work::translation;
 use memory::state::stored::prompts::read as published;
 use memory::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
@@ -184,6 +185,7 @@ impl Resource for StoredPrompt {
     const NAME: &'static str = "prompts";
     const PATHS: [&'static str; 2] = ["/v1/prompts", "/v1/prompts/{id}"];
     const PREFIX: &'static str = "pp-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
@@ -203,7 +205,8 @@ impl Resource for StoredPrompt {
         let catalog = call.catalog()?;
         let version = PROMPT.published(&catalog, record);
         let version = version.ok_or_else(|| Error::internal("a prompt without a version"))?;
-        Ok(shown(&catalog, record, version, false))
+        let show = || shown(&catalog, record, version, false);
+        Ok(call.shared.large_work.run(translation(version.body.len()), show).await)
     }
 
     async fn listed(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
@@ -218,7 +221,7 @@ impl Resource for StoredPrompt {
     async fn create(mut call: Call) -> Result<Reply, Error> {
         let workspace = call.new_workspace()?;
         let content = content::of_request(&call, VersionBody::default());
-        content::check(&call, &content, Some(workspace))?;
+        content::check_elsewhere(&call, &content, Some(workspace)).await?;
         let slug = Self::slug(&call, Some(workspace))?;
         let (record, first) = PROMPT.first(&call, workspace, slug, &content::stored(&content)?)?;
         let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
@@ -241,7 +244,8 @@ impl Resource for StoredPrompt {
                 VersionBody::default()
             };
             let content = content::of_request(&call, base);
-            content::check(&call, &content, Some(before.workspace.unwrap_or_default()))?;
+            let workspace = Some(before.workspace.unwrap_or_default());
+            content::check_elsewhere(&call, &content, workspace).await?;
             let number = PROMPT.next_number(&catalog, &before);
             let next = PROMPT.version(&before, number, &content::stored(&content)?, &call);
             version_id = Some(next.id);

@@ -34,6 +34,8 @@ pub(super) trait Resource: Sized + 'static {
     const KEPT: &'static [&'static str] = &[];
     /// The members that may have secrets in them: those are sealed, and shown masked.
     const SECRET: &'static [&'static str] = &[];
+    /// Whether a write compiles what was sent: it takes a large body, and a place for such work.
+    const IS_COMPILED: bool = false;
     /// Items on a page where the request names no number.
     const PAGE_SIZE: usize = 50;
     /// What the client gets of a change.
@@ -273,7 +275,12 @@ pub(super) const fn create<R: Resource>(
 ) -> Route {
     let [all, _] = R::PATHS;
     let route = route::post(all, Access::Scope(scopes), summary, |call| Box::pin(R::create(call)));
-    route.body(body).replies(reply).changes(R::NAME, "create")
+    written::<R>(route.body(body)).replies(reply).changes(R::NAME, "create")
+}
+
+/// A route that writes one, with the bounds of its kind.
+const fn written<R: Resource>(route: Route) -> Route {
+    if R::IS_COMPILED { route.computes() } else { route }
 }
 
 /// The row of the route that lists the objects. `item`: the members of one.
@@ -304,7 +311,7 @@ pub(super) const fn update<R: Resource>(
 ) -> Route {
     let [_, one] = R::PATHS;
     let route = route::put(one, Access::Scope(scopes), summary, |call| Box::pin(R::update(call)));
-    route.body(body).replies(reply).changes(R::NAME, "update")
+    written::<R>(route.body(body)).replies(reply).changes(R::NAME, "update")
 }
 
 /// The row of the route that deletes an object.

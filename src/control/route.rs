@@ -6,6 +6,7 @@
 use super::call::Call;
 use super::field::Field;
 use super::reply::Reply;
+use super::work::Work;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -33,6 +34,8 @@ pub(super) struct Route {
     pub summary: &'static str,
     pub query: &'static [Field],
     pub body: Body,
+    pub max_body: MaxBody,
+    pub work: Work,
     /// Beyond the table: its problems are reported with those of the table.
     pub check: Option<Check>,
     pub reply: Shape,
@@ -67,6 +70,28 @@ pub(super) enum Body {
     Raw(&'static [Field]),
 }
 
+/// How much of a body a route reads; more is 413. Nothing is read before the client's key is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MaxBody {
+    /// 64 KiB: what most objects are made of fits many times.
+    Small,
+    /// 1 MiB: configs, texts, lists.
+    Large,
+    /// `limits.max_body_bytes`; at the control port no more than that port takes of any body.
+    Settings,
+}
+
+impl MaxBody {
+    /// The bound in bytes. `settings`: that of `limits.max_body_bytes`.
+    pub fn bytes(self, settings: usize) -> usize {
+        match self {
+            Self::Small => (64 << 10).min(settings),
+            Self::Large => (1 << 20).min(settings),
+            Self::Settings => settings,
+        }
+    }
+}
+
 /// What a route returns with status 200.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
@@ -98,6 +123,8 @@ const fn route(
         summary,
         query: &[],
         body: Body::None,
+        max_body: MaxBody::Small,
+        work: Work::Little,
         check: None,
         reply: Shape::Free,
         also: None,
@@ -148,6 +175,21 @@ impl Route {
     pub const fn of_members(mut self, fields: &'static [Field]) -> Self {
         self.body = Body::Raw(fields);
         self
+    }
+
+    pub const fn takes(mut self, max_body: MaxBody) -> Self {
+        self.max_body = max_body;
+        self
+    }
+
+    pub const fn works_at(mut self, work: Work) -> Self {
+        self.work = work;
+        self
+    }
+
+    /// Says that it compiles or renders what it is sent, which takes a body of 1 MiB and a place.
+    pub const fn computes(self) -> Self {
+        self.works_at(Work::Compute).takes(MaxBody::Large)
     }
 
     pub const fn replies(mut self, reply: Shape) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! Only pointers; nothing is done here.
 
+use super::work::WorkPlaces;
 use memory::limits::Limits;
 use memory::state::Shared;
 use motion::engine::Engine;
@@ -14,4 +15,12 @@ pub struct Services {
     pub limits: Arc<Limits>,
     /// Runs the hooks of guardrails that are tried.
     pub engine: Arc<Engine>,
+    /// The places of what takes a while.
+    pub work: Arc<WorkPlaces>,
+}
+
+impl Services {
+    pub fn new(shared: Arc<Shared>, limits: Arc<Limits>, engine: Arc<Engine>) -> Self {
+        Self { shared, limits, engine, work: Arc::default() }
+    }
 }

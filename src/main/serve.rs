@@ -116,7 +116,7 @@ fn build(
     let config_cache = ConfigCache::default();
     // Not on the connections of clients' requests.
     let batches = batch_opening::open(file, Planner::new(Arc::clone(&engine), config_cache.clone()))?;
-    let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits), engine };
+    let services = Services::new(Arc::clone(&shared), Arc::clone(&limits), engine);
     let control_routes =
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };

@@ -427,8 +427,8 @@ async fn render_prompt(
     }
     let workspace = ctx.record.client.as_ref().and_then(|client| client.workspace);
     let prompts = ctx.snapshot.stored.prompts(workspace);
-    let render = || request.rendered(prompts);
-    let rendered = gateway.engine.shared.large_work.run(ctx.record.traffic.bytes_in as usize, render).await?;
+    let work = request.rendering_work(prompts).max(ctx.record.traffic.bytes_in as usize);
+    let rendered = gateway.engine.shared.large_work.run(work, || request.rendered(prompts)).await?;
     ctx.record.named.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
     ctx.load.held.set(rendered.size())?;
     Ok(rendered)

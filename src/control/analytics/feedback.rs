@@ -7,6 +7,7 @@ use crate::log_filter::Reach;
 use crate::logs;
 use crate::reply::Reply;
 use crate::route::{Route, get};
+use memory::ledger::Question;
 use memory::ledger::analytics::{FeedbackQuery, FeedbackSum, FeedbackTally};
 use serde_json::{Value, json};
 use words::error::Error;
@@ -35,8 +36,9 @@ async fn tally(call: &Call, has_models: bool) -> Result<(FeedbackTally, Vec<i64>
     (filter.since, filter.until) = (Some(range.start), Some(range.end));
     let boundaries = starts.iter().skip(1).copied().collect();
     let query = FeedbackQuery { filter, boundaries, has_models };
-    let done = logs::ledger(call)?.run(TIMEOUT, move |store, control| {
-        let mut tally = FeedbackTally::new(query);
+    let held = call.held_by_answer();
+    let done = logs::ledger(call)?.run(Question::Sums, TIMEOUT, move |store, control| {
+        let mut tally = FeedbackTally::within(query, held);
         store.feedback_sums(&mut tally, control)?;
         Ok(tally)
     });

@@ -8,7 +8,7 @@ use super::super::page;
 use super::super::records::{changed, members, put};
 use super::super::reply::Reply;
 use super::super::resource::Resource;
-use super::super::route::{Access, Route, Shape, delete, get, put as put_route};
+use super::super::route::{Access, MaxBody, Route, Shape, delete, get, put as put_route};
 use super::{Integration, READS, UPDATES};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -98,6 +98,7 @@ pub(in super::super) const ROUTES: &[Route] = &[
     })
     .query(page::IN_WORKSPACE)
     .body(PUT)
+    .takes(MaxBody::Large)
     .replies(Shape::Empty)
     .changes("integrations", "update"),
     delete(PATH, Access::Scope(UPDATES), "Removes custom models of an integration", |call| {

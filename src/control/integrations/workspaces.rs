@@ -10,7 +10,7 @@ use super::super::providers;
 use super::super::records::{changed, member, members, object, put};
 use super::super::reply::Reply;
 use super::super::resource::Resource;
-use super::super::route::{Access, Route, Shape, get, put as put_route};
+use super::super::route::{Access, MaxBody, Route, Shape, get, put as put_route};
 use super::super::used::Used;
 use super::{Integration, READS, UPDATES};
 use memory::limits::from_records::{LAST_RESET, RESETS, integration_workspace_id, limits_of};
@@ -94,6 +94,7 @@ pub(in super::super) const ROUTES: &[Route] = &[
         Box::pin(update(call))
     })
     .body(PUT)
+    .takes(MaxBody::Large)
     .replies(Shape::Empty)
     .changes("integrations", "update"),
 ];

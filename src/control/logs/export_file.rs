@@ -16,7 +16,7 @@ use futures_util::stream;
 use jiff::{SignedDuration, Timestamp};
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
-use memory::ledger::{Ledger, Row, payload};
+use memory::ledger::{Ledger, Question, Row, payload};
 use memory::state::Shared;
 use memory::store::{Kind, Record, Status};
 use ring::hmac;
@@ -192,7 +192,7 @@ impl Lines {
         let filter = self.filter.clone();
         let offset = self.offset;
         let has_bodies = self.has_bodies;
-        let read = self.ledger.run(PAGE_TIMEOUT, move |store, control| {
+        let read = self.ledger.run(Question::Export, PAGE_TIMEOUT, move |store, control| {
             let mut rows = Vec::with_capacity(size);
             if size > 0 {
                 store.scan(&filter, offset, control, &mut |row| {

@@ -101,6 +101,7 @@ impl Resource for RatePolicy {
     const NAME: &'static str = "rate-limits-policies";
     const PATHS: [&'static str; 2] = ["/v1/policies/rate-limits", "/v1/policies/rate-limits/{id}"];
     const PREFIX: &'static str = "rl-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] =
         &["name", "description", "conditions", "group_by", "type", "unit", "value", "on_missing", "smooth"];
 

@@ -171,6 +171,7 @@ impl Resource for UsagePolicy {
     const NAME: &'static str = "usage-limits-policies";
     const PATHS: [&'static str; 2] = ["/v1/policies/usage-limits", "/v1/policies/usage-limits/{id}"];
     const PREFIX: &'static str = "ul-";
+    const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &[
         "name",
         "description",

@@ -3,6 +3,7 @@
 use super::super::call::Call;
 use knowledge::prompt::inclusion::problems_of_names;
 use knowledge::prompt::{Components, Template, VersionBody};
+use memory::state::large_work::translation;
 use memory::store::Record;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -83,9 +84,22 @@ pub(super) fn of_request(call: &Call, base: VersionBody) -> VersionBody {
     }
 }
 
+/// As [`check`]; a large template on a thread of its own.
+///
+/// # Errors
+/// As [`check`].
+pub(super) async fn check_elsewhere(
+    call: &Call,
+    content: &VersionBody,
+    workspace: Option<Uuid>,
+) -> Result<(), Error> {
+    let work = translation(content.string.len());
+    call.shared.large_work.run(work, || check(call, content, workspace)).await
+}
+
 /// # Errors
 /// 400 with everything that is wrong with the template and its partials, and for an unknown provider.
-pub(super) fn check(call: &Call, content: &VersionBody, workspace: Option<Uuid>) -> Result<(), Error> {
+fn check(call: &Call, content: &VersionBody, workspace: Option<Uuid>) -> Result<(), Error> {
     let mut problems = match Template::compile(&content.string, content.is_raw_template) {
         Err(problems) => problems,
         Ok(template) => {

@@ -6,6 +6,7 @@ use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, post};
 use bytes::Bytes;
 use knowledge::prompt::{PromptReference, RenderedPrompt, TemplateKind};
+use memory::state::large_work::{self, translation};
 use memory::store::{Kind, Record, Status};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -31,6 +32,7 @@ pub(super) const ROUTE: Route = post(
     |call| Box::pin(render(call)),
 )
 .raw_body()
+.computes()
 .replies(Shape::Object(RENDERED));
 
 async fn render(call: Call) -> Result<Reply, Error> {
@@ -40,8 +42,14 @@ async fn render(call: Call) -> Result<Reply, Error> {
     let found = set.find(&reference)?;
     let body = Body::parse(call.bytes.clone())
         .map_err(|why| Error::bad_request(format!("The request body must be a JSON object: {why}.")))?;
-    let rendered = found.version.render(body.members(), &**set)?;
-    check_given(&body, &rendered)?;
+    let work = translation(found.version.size().max(call.bytes.len()));
+    let work = if found.version.has_new_partials() { work.max(large_work::PATTERNS) } else { work };
+    let render = || {
+        let rendered = found.version.render(body.members(), &**set)?;
+        check_given(&body, &rendered)?;
+        Ok::<_, Error>(rendered)
+    };
+    let rendered = call.shared.large_work.run(work, render).await?;
     let reply = format!(r#"{{"success":true,"data":{}}}"#, rendered.body);
     Ok(Reply::text("application/json", reply).with_warnings(rendered.warnings))
 }

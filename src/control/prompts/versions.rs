@@ -9,6 +9,7 @@ use super::super::records::{changed, members, put, set};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::{ONE, shown};
+use memory::state::large_work::translation;
 use memory::state::stored::prompts::read as published;
 use memory::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
@@ -65,7 +66,12 @@ async fn list(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Prompt)?;
     let catalog = call.catalog()?;
     let versions = PROMPT.versions(&catalog, &record);
-    Ok(Page::of(&call, 50).reply(&versions, |version| shown(&catalog, &record, version, true)))
+    let page = Page::of(&call, 50);
+    // Each is compiled, to show what it needs.
+    let sizes = page.part(&versions).iter().map(|version| version.body.len());
+    let work = translation(sizes.sum());
+    let show = || page.reply(&versions, |version| shown(&catalog, &record, version, true));
+    Ok(call.shared.large_work.run(work, show).await)
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {

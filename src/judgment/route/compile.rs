@@ -361,7 +361,8 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     }
     let Some(text) = gateway_headers.config else {
         let no_provider_named = !is_named(gateway_headers) && sources.model_slug.is_none();
-        let prompt_names_one = || sources.prompt.is_some_and(|call| call.found.version.virtual_key.is_some());
+        let prompt_names_one =
+            || sources.prompt.is_some_and(|call| call.found.version.virtual_key().is_some());
         return match &sources.settings.default_config {
             Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),
             Some(DefaultConfig::Slug(slug)) if no_provider_named && !prompt_names_one() => {

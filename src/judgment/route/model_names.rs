@@ -112,7 +112,7 @@ impl Request {
         let ModelNamer { snapshot, client, headers, has_key_default } = *namer;
         self.allowed_models.clone_from(&client.defaults.allowed_models);
         let directory = snapshot.directory(client.workspace);
-        let by_prompt = self.prompt.as_ref().is_some_and(|call| call.found.version.virtual_key.is_some());
+        let by_prompt = self.prompt.as_ref().is_some_and(|call| call.found.version.virtual_key().is_some());
         let is_open = !is_named(headers) && self.slug.is_none() && !by_prompt;
         if is_open
             && let Some(name) = self.model.as_ref().filter(|name| !name.starts_with('@'))

@@ -10,6 +10,7 @@ use super::target::Target;
 use bytes::Bytes;
 use http::{Method, Uri};
 use knowledge::prompt::{FoundPrompt, PromptSet, RenderedPrompt, TemplateKind};
+use memory::state::large_work;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -40,6 +41,21 @@ impl PromptCall {
 }
 
 impl Request {
+    /// How much work [`Self::rendered`] is, as the number of bytes whose reading takes as long.
+    pub fn rendering_work(&self, prompts: Option<&Arc<PromptSet>>) -> usize {
+        if self.operation != Operation::PromptCompletions {
+            return 0;
+        }
+        let found = prompts.and_then(|set| set.find(&prompt_name(self.path())).ok());
+        found.map_or(0, |found| rendering_work(&found))
+    }
+
+    /// How much work [`Self::for_target`] is.
+    pub fn target_work(&self, target: &Target) -> usize {
+        let (Some(call), Some(own)) = (&self.prompt, &target.prompt) else { return 0 };
+        if own.version.id == call.found.version.id { 0 } else { rendering_work(own) }
+    }
+
     /// The chat or completion that a request to a prompt's completions stands for; any other request as it is. `prompts`: those
     /// that the client may name.
     ///
@@ -99,6 +115,11 @@ impl Request {
         let own = self.body.as_ref().map_or(0, |body| body.bytes().len());
         own + self.prompt.as_ref().map_or(0, |call| call.size())
     }
+}
+
+fn rendering_work(found: &FoundPrompt) -> usize {
+    let own = large_work::translation(found.version.size());
+    if found.version.has_new_partials() { own.max(large_work::PATTERNS) } else { own }
 }
 
 /// The name of the prompt in `prompts/{name}/completions`, decoded.

@@ -68,7 +68,7 @@ pub fn provider_slug<'a>(
     let by_model = if version.id == call.found.version.id {
         model_slug
     } else {
-        version.model.as_deref().and_then(split_slug).map(|(slug, _)| slug)
+        version.model().and_then(split_slug).map(|(slug, _)| slug)
     };
-    by_model.or(version.virtual_key.as_deref())
+    by_model.or(version.virtual_key())
 }

@@ -4,23 +4,61 @@
 
 use super::node::{Node, Path};
 use super::partial::{PartialRef, Partials};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// The names in a template, each once, in the order of the text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Components {
     /// The variables outside of sections.
-    pub variables: Vec<String>,
-    pub sections: Vec<String>,
+    pub variables: Names,
+    pub sections: Names,
     /// The variables inside of sections.
     #[serde(rename = "sectionVariables")]
-    pub section_variables: Vec<String>,
+    pub section_variables: Names,
     /// With their versions: `p@3`.
-    pub partials: Vec<String>,
+    pub partials: Names,
     /// The variables that hold the name of a partial.
     #[serde(rename = "variablePartials")]
-    pub variable_partials: Vec<String>,
+    pub variable_partials: Names,
+}
+
+/// Names, each once, in the order in which they came. A template may have a hundred thousand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    list: Vec<Arc<str>>,
+    known: HashSet<Arc<str>>,
+}
+
+impl Names {
+    pub(super) fn add(&mut self, name: &str) {
+        if !self.known.contains(name) {
+            let name: Arc<str> = name.into();
+            self.list.push(Arc::clone(&name));
+            self.known.insert(name);
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.known.contains(name)
+    }
+}
+
+impl Deref for Names {
+    type Target = [Arc<str>];
+
+    fn deref(&self) -> &[Arc<str>] {
+        &self.list
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.list.iter().map(|name| &**name))
+    }
 }
 
 impl Components {
@@ -35,7 +73,7 @@ impl Components {
                     add_path(&mut self.sections, path);
                     self.add(nodes, true);
                 }
-                Node::Partial { partial, .. } => add(&mut self.partials, partial.to_string()),
+                Node::Partial { partial, .. } => self.partials.add(&partial.to_string()),
                 Node::VariablePartial { path, .. } => add_path(&mut self.variable_partials, path),
             }
         }
@@ -49,10 +87,10 @@ impl Components {
         loop {
             let name = if let Some(name) = all.partials.get(named) {
                 named += 1;
-                Some(name.clone())
+                Some(Arc::clone(name))
             } else if let Some(holder) = all.variable_partials.get(variable) {
                 variable += 1;
-                variables.get(holder).and_then(Value::as_str).map(str::to_owned)
+                variables.get(&**holder).and_then(Value::as_str).map(Arc::from)
             } else {
                 return all;
             };
@@ -66,18 +104,27 @@ impl Components {
     /// Whether a variable of this name is used.
     pub(crate) fn has_variable(&self, name: &str) -> bool {
         let lists = [&self.variables, &self.sections, &self.section_variables, &self.variable_partials];
-        lists.into_iter().flatten().any(|variable| variable == name)
+        lists.into_iter().any(|names| names.has(name))
     }
 }
 
-fn add_path(names: &mut Vec<String>, path: &Path) {
+fn add_path(names: &mut Names, path: &Path) {
     if let Some(variable) = path.variable() {
-        add(names, variable.to_owned());
+        names.add(variable);
     }
 }
 
-fn add(names: &mut Vec<String>, name: String) {
-    if !names.contains(&name) {
-        names.push(name);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_once_in_their_order() {
+        let mut names = Names::default();
+        for name in ["b", "a", "b", "c", "a"] {
+            names.add(name);
+        }
+        assert_eq!(serde_json::to_string(&names).unwrap(), r#"["b","a","c"]"#);
+        assert!(names.has("c") && !names.has("d"));
     }
 }

@@ -58,12 +58,16 @@ impl JsonText {
         self.out.push_str(text);
     }
 
-    /// Leaves out the comma before or after this place.
+    /// Leaves out the comma before or after this place, and the blanks before it, which mean nothing outside of strings: they would be
+    /// looked at again for each item that is left out.
     fn no_item(&mut self) {
         let written = self.out.trim_end();
-        match written.strip_suffix(',').map(str::len) {
-            Some(len) => self.out.truncate(len),
-            None => self.drops_comma = true,
+        match written.strip_suffix(',') {
+            Some(before) => self.out.truncate(before.trim_end().len()),
+            None => {
+                self.out.truncate(written.len());
+                self.drops_comma = true;
+            }
         }
     }
 

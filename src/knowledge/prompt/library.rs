@@ -3,7 +3,7 @@
 //!
 //! Versions are found here by number, label or `@latest`. Not how they are stored: whoever builds it knows the store.
 
-use super::partial::{Partial, PartialRef, PartialVersion, Partials};
+use super::partial::{LazyPartial, Partial, PartialRef, PartialVersion, Partials};
 use super::reference::{PromptReference, VersionReference};
 use super::version::{PromptVersion, RenderedPrompt};
 use imbl::HashMap as SharedMap;
@@ -48,8 +48,7 @@ pub struct StoredPartial {
     pub id: Uuid,
     pub slug: String,
     pub published: u32,
-    /// Without those that are not valid.
-    pub versions: BTreeMap<u32, Arc<Partial>>,
+    pub versions: BTreeMap<u32, Arc<LazyPartial>>,
 }
 
 /// The version of a prompt that a request names.
@@ -124,16 +123,19 @@ impl PromptSet {
     pub fn users_of_partial(&self, slug: &str, limit: usize) -> Vec<String> {
         let includes = |name: &str| name.split('@').next() == Some(slug);
         let by_prompts = self.prompts.values().filter(|prompt| {
-            let mut in_use = prompt.versions_in_use();
-            in_use.any(|version| {
+            let in_use = prompt.versions_in_use();
+            in_use.filter(|version| version.mentions(slug)).any(|version| {
                 version.components().is_some_and(|needs| needs.partials.iter().any(|name| includes(name)))
             })
         });
         let by_partials = self.partials.values().filter(|partial| {
             let newest = partial.versions.values().next_back();
             let in_use = partial.versions.get(&partial.published).into_iter().chain(newest);
-            &*partial.slug != slug
-                && in_use.flat_map(|version| version.included()).any(|name| &*name.slug == slug)
+            let mut included = in_use
+                .filter(|version| version.mentions(slug))
+                .filter_map(|version| version.partial().ok())
+                .flat_map(Partial::included);
+            &*partial.slug != slug && included.any(|name| &*name.slug == slug)
         });
         let mut users: Vec<String> = by_prompts
             .map(|prompt| prompt.slug.clone())
@@ -205,7 +207,7 @@ impl Partials for PromptSet {
             PartialVersion::Latest => stored.versions.values().next_back(),
             PartialVersion::Number(number) => stored.versions.get(&number),
         };
-        version.map(AsRef::as_ref)
+        version?.partial().ok()
     }
 }
 

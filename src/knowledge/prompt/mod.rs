@@ -21,9 +21,9 @@ mod template;
 mod tests;
 mod version;
 
-pub use components::Components;
+pub use components::{Components, Names};
 pub use library::{FoundPrompt, Prompt, PromptLibrary, PromptSet, StoredPartial};
-pub use partial::{Partial, PartialRef, PartialVersion, Partials};
+pub use partial::{LazyPartial, Partial, PartialRef, PartialVersion, Partials};
 pub use reference::{PromptReference, VersionReference};
 pub use template::{Template, TemplateKind};
 pub use version::{PromptVersion, RenderedPrompt, VersionBody};

@@ -50,6 +50,11 @@ impl Path {
         self.segments.first().map(AsRef::as_ref)
     }
 
+    /// The bytes of its name.
+    pub fn size(&self) -> usize {
+        self.segments.iter().map(|segment| segment.len() + 1).sum()
+    }
+
     /// As it is written in a template.
     pub fn name(&self) -> String {
         if self.segments.is_empty() { ".".to_owned() } else { self.segments.join(".") }

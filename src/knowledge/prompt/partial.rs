@@ -1,9 +1,10 @@
 //! Partials: texts that templates include by name. Not where they are stored: [`Partials`] finds them.
 
-use super::inclusion::add_included;
+use super::inclusion;
 use super::node::Node;
 use super::tags;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// The longest name of a partial, characters.
 pub const MAX_NAME: usize = 50;
@@ -79,9 +80,52 @@ impl Partial {
 
     /// The partials that it includes by their names, each once.
     pub fn included(&self) -> Vec<&PartialRef> {
-        let mut included = Vec::new();
-        add_included(&self.nodes, &mut included);
-        included
+        inclusion::included(&self.nodes)
+    }
+}
+
+/// A version of a partial as it is stored: compiled when a template first includes it. A start would take as long as all of them do.
+#[derive(Debug)]
+pub struct LazyPartial {
+    source: Arc<str>,
+    /// Takes the text out of `source`.
+    text: fn(&str) -> String,
+    /// What is wrong with it, where a version of the gateway with other rules stored it.
+    compiled: OnceLock<Result<Partial, Vec<String>>>,
+}
+
+impl LazyPartial {
+    pub const fn new(source: Arc<str>, text: fn(&str) -> String) -> Self {
+        Self { source, text, compiled: OnceLock::new() }
+    }
+
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn partial(&self) -> Result<&Partial, &[String]> {
+        let compiled = self.compiled.get_or_init(|| Partial::compile(&(self.text)(&self.source)));
+        compiled.as_ref().map_err(Vec::as_slice)
+    }
+
+    /// Whether its text may have this in it: without compiling it.
+    pub(super) fn mentions(&self, slug: &str) -> bool {
+        self.source.contains(slug)
+    }
+
+    /// How much there is to read.
+    pub fn size(&self) -> usize {
+        self.source.len()
+    }
+
+    /// Whether it was compiled.
+    pub fn is_compiled(&self) -> bool {
+        self.compiled.get().is_some()
+    }
+}
+
+impl From<Partial> for LazyPartial {
+    fn from(partial: Partial) -> Self {
+        let compiled = OnceLock::from(Ok(partial));
+        Self { source: Arc::default(), text: str::to_owned, compiled }
     }
 }
 

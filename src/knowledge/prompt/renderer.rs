@@ -2,6 +2,7 @@
 //!
 //! A value is written to the sink and never read again, so that no value can be a template.
 
+use super::components::Names;
 use super::node::{Node, Path};
 use super::partial::{Partial, PartialRef, Partials};
 use super::scope::{Scopes, is_true, text};
@@ -13,8 +14,10 @@ use words::error::Error;
 pub(crate) const MAX_RENDERED: usize = 1 << 20;
 /// The most items of lists that sections are rendered for, all loops together.
 const MAX_TURNS: usize = 10_000;
-/// The most nodes that are rendered. Without it, loops in partials could take minutes and write nothing.
+/// The most nodes that are looked at; each [`NODE_BYTES`] of its text or name count as another one. Without it, loops in partials could
+/// take minutes and write nothing.
 const MAX_NODES: usize = 1_000_000;
+const NODE_BYTES: usize = 64;
 /// The most partials inside each other.
 pub(super) const MAX_PARTIALS: usize = 5;
 
@@ -90,9 +93,9 @@ impl<'a> Renderer<'a> {
     /// 400 for what the variables or the partials lack, and over a limit.
     pub fn render(&mut self, nodes: &'a [Node], sink: &mut dyn Sink) -> Result<(), Error> {
         for node in nodes {
-            self.nodes += 1;
+            self.nodes += weight(node);
             if self.nodes > MAX_NODES {
-                return Err(too_large(&format!("more than {MAX_NODES} parts")));
+                return Err(too_many_nodes());
             }
             match node {
                 Node::Text(text) if self.indent.is_empty() => sink.literal(text),
@@ -215,9 +218,11 @@ impl<'a> Renderer<'a> {
     pub(crate) fn check_partials(&self, nodes: &'a [Node]) -> Result<(), Error> {
         let mut missing = Missing::default();
         missing.collect(self, nodes, true, 0);
+        let listed = |names: &Names| names.iter().map(|name| String::from(&**name)).collect::<Vec<_>>();
         match missing {
-            Missing { variables, .. } if !variables.is_empty() => Err(missing_variables(&variables)),
-            Missing { partials, .. } if !partials.is_empty() => Err(missing_partials(&partials)),
+            Missing { nodes, .. } if nodes > MAX_NODES => Err(too_many_nodes()),
+            Missing { variables, .. } if !variables.is_empty() => Err(missing_variables(&listed(&variables))),
+            Missing { partials, .. } if !partials.is_empty() => Err(missing_partials(&listed(&partials))),
             _ => Ok(()),
         }
     }
@@ -226,15 +231,21 @@ impl<'a> Renderer<'a> {
 /// What a template names and a request has not.
 #[derive(Default)]
 struct Missing<'a> {
-    variables: Vec<String>,
-    partials: Vec<String>,
+    variables: Names,
+    partials: Names,
     visited: HashSet<&'a PartialRef>,
+    /// That were looked at.
+    nodes: usize,
 }
 
 impl<'a> Missing<'a> {
     /// `depth`: how many partials it is inside of. What is deeper than the limit is refused when it is rendered.
     fn collect(&mut self, renderer: &Renderer<'a>, nodes: &'a [Node], is_outside: bool, depth: usize) {
         for node in nodes {
+            self.nodes += 1;
+            if self.nodes > MAX_NODES {
+                return;
+            }
             match node {
                 Node::Text(_) | Node::Value(_) => {}
                 Node::Section { nodes, .. } => self.collect(renderer, nodes, false, depth),
@@ -242,16 +253,16 @@ impl<'a> Missing<'a> {
                 Node::VariablePartial { .. } if !is_outside => {}
                 Node::VariablePartial { path, .. } => match renderer.partial_of(path) {
                     Ok(partial) if renderer.partials.find(&partial).is_some() => {}
-                    Ok(partial) => add(&mut self.partials, partial.to_string()),
+                    Ok(partial) => self.partials.add(&partial.to_string()),
                     Err(_) => match renderer.scopes.find(path) {
-                        Some(Value::String(slug)) => add(&mut self.partials, slug.clone()),
-                        _ => add(&mut self.variables, path.name()),
+                        Some(Value::String(slug)) => self.partials.add(slug),
+                        _ => self.variables.add(&path.name()),
                     },
                 },
                 Node::Partial { partial, .. } if depth <= MAX_PARTIALS && self.visited.insert(partial) => {
                     match renderer.partials.find(partial) {
                         Some(found) => self.collect(renderer, &found.nodes, is_outside, depth + 1),
-                        None => add(&mut self.partials, partial.to_string()),
+                        None => self.partials.add(&partial.to_string()),
                     }
                 }
                 Node::Partial { .. } => {}
@@ -260,10 +271,18 @@ impl<'a> Missing<'a> {
     }
 }
 
-fn add(names: &mut Vec<String>, name: String) {
-    if !names.contains(&name) {
-        names.push(name);
-    }
+/// How much a node counts.
+fn weight(node: &Node) -> usize {
+    let bytes = match node {
+        Node::Text(text) => text.len(),
+        Node::Value(path) | Node::VariablePartial { path, .. } | Node::Section { path, .. } => path.size(),
+        Node::Partial { indent, .. } => indent.len(),
+    };
+    1 + bytes / NODE_BYTES
+}
+
+fn too_many_nodes() -> Error {
+    too_large(&format!("more than {MAX_NODES} parts"))
 }
 
 fn missing_partials(names: &[String]) -> Error {

@@ -18,7 +18,7 @@ fn set(partials: &[(&str, &[&str])]) -> PromptSet {
     let mut set = PromptSet::default();
     for (slug, texts) in partials {
         let versions =
-            (1..).zip(texts.iter().map(|text| Arc::new(Partial::compile(text).unwrap()))).collect();
+            (1..).zip(texts.iter().map(|text| Arc::new(Partial::compile(text).unwrap().into()))).collect();
         let partial = StoredPartial { id: Uuid::now_v7(), slug: (*slug).to_owned(), published: 1, versions };
         set.put_partial(Arc::new(partial));
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 use words::error::Error;
 use words::json::Json;
@@ -41,19 +43,54 @@ pub struct VersionBody {
     pub version_description: Option<String>,
 }
 
-/// A version, compiled.
+/// A version: read and compiled when it is first used. A start would take as long as all of them do.
 #[derive(Debug)]
 pub struct PromptVersion {
     pub id: Uuid,
     pub number: u32,
+    /// A [`VersionBody`] as JSON.
+    source: Arc<str>,
+    head: OnceLock<Head>,
+    compiled: OnceLock<Compiled>,
+    /// Whether it was rendered, so that its partials are compiled as well.
+    is_rendered: AtomicBool,
+}
+
+/// What routing needs of a version, without its template.
+#[derive(Debug)]
+struct Head {
     /// The slug of the provider that completions are sent to, without the `@`.
-    pub virtual_key: Option<String>,
+    virtual_key: Option<String>,
     /// The model of requests that name none.
-    pub model: Option<String>,
+    model: Option<String>,
+}
+
+impl Head {
+    fn new(body: &VersionBody) -> Self {
+        let virtual_key = body.virtual_key.as_ref().map(|slug| slug.trim_start_matches('@').to_owned());
+        let virtual_key = virtual_key.filter(|slug| !slug.is_empty());
+        Self { virtual_key, model: stored_model(body) }
+    }
+}
+
+/// What is made of a version.
+#[derive(Debug)]
+struct Compiled {
     /// What is wrong with it, where a version of the gateway with other rules stored it.
     template: Result<Template, String>,
     /// The members that the body begins with: name and JSON.
     stored: Vec<(String, Box<str>)>,
+}
+
+impl Compiled {
+    fn new(body: &VersionBody) -> Self {
+        let template = Template::compile(&body.string, body.is_raw_template).map_err(|problems| {
+            let problems: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+            problems.join("; ")
+        });
+        let stored = stored_members(body, template.as_ref().ok().map(Template::components));
+        Self { template, stored }
+    }
 }
 
 /// A body that is ready to be sent as a chat or a completion.
@@ -67,26 +104,66 @@ pub struct RenderedPrompt {
 }
 
 impl PromptVersion {
+    /// A version that is stored as this JSON.
+    pub const fn stored(id: Uuid, number: u32, source: Arc<str>) -> Self {
+        let is_rendered = AtomicBool::new(false);
+        Self { id, number, source, head: OnceLock::new(), compiled: OnceLock::new(), is_rendered }
+    }
+
     pub fn new(id: Uuid, number: u32, body: &VersionBody) -> Self {
-        let template = Template::compile(&body.string, body.is_raw_template).map_err(|problems| {
-            let problems: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-            problems.join("; ")
-        });
-        let stored = stored_members(body, template.as_ref().ok().map(Template::components));
-        let virtual_key = body.virtual_key.as_ref().map(|slug| slug.trim_start_matches('@').to_owned());
-        let virtual_key = virtual_key.filter(|slug| !slug.is_empty());
-        let model = stored.iter().find(|(name, _)| name == "model");
-        let model = model.and_then(|(_, json)| serde_json::from_str(json).ok());
-        Self { id, number, virtual_key, model, template, stored }
+        Self::stored(id, number, serde_json::to_string(body).unwrap_or_default().into())
+    }
+
+    fn body(&self) -> VersionBody {
+        serde_json::from_str(&self.source).unwrap_or_default()
+    }
+
+    fn head(&self) -> &Head {
+        self.head.get_or_init(|| Head::new(&self.body()))
+    }
+
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| Compiled::new(&self.body()))
+    }
+
+    /// Whether it was compiled.
+    pub fn is_compiled(&self) -> bool {
+        self.compiled.get().is_some()
+    }
+
+    /// How much there is to read, bytes.
+    pub fn size(&self) -> usize {
+        self.source.len()
+    }
+
+    /// Whether its partials may have to be compiled before it is rendered.
+    pub fn has_new_partials(&self) -> bool {
+        !self.is_rendered.load(Ordering::Relaxed) && self.source.contains("{{>")
+    }
+
+    /// Whether its text may have this in it: without compiling it. What is stored has no other escapes than those of quotes, backslashes
+    /// and control characters.
+    pub(super) fn mentions(&self, slug: &str) -> bool {
+        self.source.contains(slug)
+    }
+
+    /// The slug of the provider that completions are sent to, without the `@`.
+    pub fn virtual_key(&self) -> Option<&str> {
+        self.head().virtual_key.as_deref()
+    }
+
+    /// The model of requests that name none.
+    pub fn model(&self) -> Option<&str> {
+        self.head().model.as_deref()
     }
 
     pub fn components(&self) -> Option<&Components> {
-        self.template.as_ref().ok().map(Template::components)
+        self.compiled().template.as_ref().ok().map(Template::components)
     }
 
     /// `None` where the stored template is not valid.
     pub fn kind(&self) -> Option<TemplateKind> {
-        self.template.as_ref().ok().map(Template::kind)
+        self.compiled().template.as_ref().ok().map(Template::kind)
     }
 
     /// Makes the body of a request to `/chat/completions` or `/completions` from the members of a request to render.
@@ -98,7 +175,8 @@ impl PromptVersion {
         request: impl Iterator<Item = (&'m str, &'m str)>,
         partials: &dyn Partials,
     ) -> Result<RenderedPrompt, Error> {
-        let template = self.template.as_ref().map_err(|problem| super::renderer::template_error(problem))?;
+        let Compiled { template, stored: members, .. } = self.compiled();
+        let template = template.as_ref().map_err(|problem| super::renderer::template_error(problem))?;
         let request: HashMap<&str, &str> = request.collect();
         if request.contains_key("hyperparameters") {
             let message =
@@ -107,6 +185,7 @@ impl PromptVersion {
         }
         let variables = variables(request.get("variables").copied())?;
         let rendered = template.render(&variables, partials)?;
+        self.is_rendered.store(true, Ordering::Relaxed);
         let (name, other) = match template.kind() {
             TemplateKind::Chat => ("messages", "prompt"),
             TemplateKind::Text => ("prompt", "messages"),
@@ -121,7 +200,7 @@ impl PromptVersion {
         let needs = template.components();
         let has_partials = !needs.partials.is_empty() || !needs.variable_partials.is_empty();
         let needs = has_partials.then(|| needs.with_partials(partials, &variables));
-        for (stored, json) in &self.stored {
+        for (stored, json) in members {
             let is_replaced = request.contains_key(stored.as_str()) || is_other_limit(stored, &request);
             let is_sample =
                 !is_parameter(stored) && needs.as_ref().is_some_and(|needs| needs.has_variable(stored));
@@ -142,14 +221,28 @@ impl PromptVersion {
     }
 }
 
+/// The model that [`stored_members`] have. It is a parameter, and no sample value of a variable with this name.
+fn stored_model(body: &VersionBody) -> Option<String> {
+    let alias = body.template_metadata.as_ref().and_then(|metadata| metadata.get("azure_alias")?.as_str());
+    if let Some(model) = alias.or(body.model.as_deref()) {
+        return Some(model.to_owned());
+    }
+    let parameters = Json::members(body.parameters.as_ref()?.get())?;
+    let model = parameters.into_iter().filter(|(name, _)| name == "model").last()?;
+    serde_json::from_str(model.1.get()).ok()
+}
+
 /// The members that stand in every body of a version.
 fn stored_members(body: &VersionBody, components: Option<&Components>) -> Vec<(String, Box<str>)> {
-    let mut members: Vec<(String, Box<str>)> = Vec::new();
+    // A member that is set again stands where it is set last: the place of each, and what stands there.
+    let mut members: Vec<Option<(String, Box<str>)>> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut set = |name: &str, json: &str| {
-        members.retain(|(set, _)| set != name);
-        if json != "null" {
-            members.push((name.to_owned(), json.into()));
+        let before = places.insert(name.to_owned(), members.len());
+        if let Some(before) = before.and_then(|place| members.get_mut(place)) {
+            *before = None;
         }
+        members.push((json != "null").then(|| (name.to_owned(), json.into())));
     };
     let parameters = body.parameters.as_ref().map_or("{}", |parameters| parameters.get());
     for (name, json) in Json::members(parameters).unwrap_or_default() {
@@ -169,7 +262,7 @@ fn stored_members(body: &VersionBody, components: Option<&Components>) -> Vec<(S
             set(name, json.get());
         }
     }
-    members
+    members.into_iter().flatten().collect()
 }
 
 /// Whether the request sets the other one of the two limits on tokens, which many models refuse together.

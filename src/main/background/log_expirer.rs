@@ -4,6 +4,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use memory::ledger::Question;
 use memory::ledger::log_store::Expiry;
 use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
@@ -66,7 +67,7 @@ impl LogExpirer {
     async fn expire(&self) -> bool {
         let Some(ledger) = self.0.ledger() else { return true };
         let expiry = expiry(&self.retention(), now());
-        match ledger.run(TIMEOUT, move |store, _| store.expire(&expiry)).await {
+        match ledger.run(Question::Upkeep, TIMEOUT, move |store, _| store.expire(&expiry)).await {
             Ok(deleted) if deleted.is_empty() => true,
             Ok(deleted) => {
                 log::info!(target: "turnpike::ledger", "deleted by age: {}", deleted.join(", "));

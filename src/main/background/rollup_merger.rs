@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use memory::ledger::Ledger;
 use memory::ledger::log_store::LogError;
+use memory::ledger::{Ledger, Question};
 use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
@@ -39,7 +39,7 @@ impl BackgroundService for RollupMerger {
 
 async fn merge(ledger: &Ledger) -> Result<(), LogError> {
     let now = Timestamp::now().as_millisecond();
-    while ledger.run(TIMEOUT, move |store, _| store.merge_rollups(now)).await? {
+    while ledger.run(Question::Upkeep, TIMEOUT, move |store, _| store.merge_rollups(now)).await? {
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())

@@ -4,9 +4,11 @@
 
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore, ReadControl};
+use super::questions::{Question, QuestionCounts, Questions};
 use super::writer::{Writer, WriterOptions};
 use super::{Draft, LedgerHealth, Row};
 use crate::ledger::filter::Filter;
+use crate::net::inbound::places::Place;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +29,16 @@ pub struct Ledger {
     writer: Writer,
     ids: Arc<RowIds>,
     exports: Arc<Semaphore>,
+    questions: Questions,
+}
+
+/// Stops a read that nobody waits for any more.
+struct StopOnDrop(Arc<ReadControl>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// A page of rows, the newest first.
@@ -44,7 +56,8 @@ impl Ledger {
     pub fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
         let ids = Arc::default();
         let writer = Writer::start(Arc::clone(&store), options, Arc::clone(&ids))?;
-        Ok(Self { store, writer, ids, exports: Arc::new(Semaphore::new(MAX_EXPORTS)) })
+        let exports = Arc::new(Semaphore::new(MAX_EXPORTS));
+        Ok(Self { store, writer, ids, exports, questions: Questions::default() })
     }
 
     /// An id for a row that began at this time, milliseconds since 1970.
@@ -71,6 +84,11 @@ impl Ledger {
         self.writer.close(at_most);
     }
 
+    /// How many questions run, wait and were refused, by kind.
+    pub fn question_counts(&self) -> Vec<QuestionCounts> {
+        self.questions.counts()
+    }
+
     /// The permit to send an export, until it is dropped. `None`: the maximum number is being sent.
     pub fn start_export(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.exports).try_acquire_owned().ok()
@@ -79,20 +97,22 @@ impl Ledger {
     /// A page of the rows that match.
     ///
     /// # Errors
-    /// `Unavailable`; `TooLong` where they are not found in time.
+    /// `Unavailable`; `TooLong` where they are not found in time; `Busy`.
     pub async fn page(&self, filter: Filter, offset: u64, limit: usize) -> Result<RowPage, LogError> {
+        let place = Arc::new(self.questions.place(Question::Rows).await?);
         let counted = filter.clone();
-        let rows = self.run(PAGE_TIMEOUT, move |store, control| {
-            let mut rows = Vec::with_capacity(limit.min(1000));
-            if limit == 0 {
-                return Ok(rows);
-            }
-            store.scan(&filter, offset, control, &mut |row| {
-                rows.push(row);
-                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-            Ok(rows)
-        });
+        let rows =
+            self.run_controlled(PAGE_TIMEOUT, Arc::default(), Arc::clone(&place), move |store, control| {
+                let mut rows = Vec::with_capacity(limit.min(1000));
+                if limit == 0 {
+                    return Ok(rows);
+                }
+                store.scan(&filter, offset, control, &mut |row| {
+                    rows.push(row);
+                    if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })?;
+                Ok(rows)
+            });
         let rows = rows.await?;
         let reached = offset + rows.len() as u64;
         if rows.len() < limit && !rows.is_empty() {
@@ -100,8 +120,8 @@ impl Ledger {
         }
         let control = Arc::new(ReadControl::default());
         let counting = Arc::clone(&control);
-        let done =
-            self.run_controlled(COUNT_TIMEOUT, control, move |store, control| store.count(&counted, control));
+        let count = move |store: &dyn LogStore, control: &Arc<ReadControl>| store.count(&counted, control);
+        let done = self.run_controlled(COUNT_TIMEOUT, control, place, count);
         let total_is_exact = match done.await {
             Ok(()) => true,
             Err(LogError::TooLong) => false,
@@ -111,33 +131,40 @@ impl Ledger {
         Ok(RowPage { rows, total, total_is_exact })
     }
 
-    /// Runs a call to the log store where it may block, for so long at most.
+    /// Runs a call to the log store where it may block, for so long at most, when there is a place for its kind. It is stopped where the
+    /// future is dropped.
     ///
     /// # Errors
-    /// Those of the call; `TooLong`.
+    /// Those of the call; `TooLong`, `Busy`.
     pub async fn run<T: Send + 'static>(
         &self,
+        question: Question,
         at_most: Duration,
         call: impl FnOnce(&dyn LogStore, &Arc<ReadControl>) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        self.run_controlled(at_most, Arc::default(), call).await
+        let place = Arc::new(self.questions.place(question).await?);
+        self.run_controlled(at_most, Arc::default(), place, call).await
     }
 
     async fn run_controlled<T: Send + 'static>(
         &self,
         at_most: Duration,
         control: Arc<ReadControl>,
+        place: Arc<Option<Place>>,
         call: impl FnOnce(&dyn LogStore, &Arc<ReadControl>) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
         let store = Arc::clone(&self.store);
         let inside = Arc::clone(&control);
-        let task = tokio::task::spawn_blocking(move || call(&*store, &inside));
+        let _stop = StopOnDrop(control);
+        let task = tokio::task::spawn_blocking(move || {
+            // The place is taken until the database is done: who does not wait any more makes no room for others.
+            let _place = place;
+            inside.check()?;
+            call(&*store, &inside)
+        });
         match tokio::time::timeout(at_most, task).await {
             Ok(done) => done.unwrap_or_else(|why| Err(LogError::Unavailable(why.to_string()))),
-            Err(_) => {
-                control.stop();
-                Err(LogError::TooLong)
-            }
+            Err(_) => Err(LogError::TooLong),
         }
     }
 }

@@ -23,6 +23,10 @@ pub enum LogError {
     TooLong,
     /// The answer does not fit into memory.
     TooMany,
+    /// The process holds as much as it may of everything.
+    NoMemory,
+    /// As many questions run and wait as may.
+    Busy,
 }
 
 impl fmt::Display for LogError {
@@ -32,6 +36,8 @@ impl fmt::Display for LogError {
             Self::Refused(why) => write!(f, "the log store refuses a row: {why}"),
             Self::TooLong => f.write_str("the search took too long"),
             Self::TooMany => f.write_str("the answer is too large"),
+            Self::NoMemory => f.write_str("the process holds as much as it may"),
+            Self::Busy => f.write_str("as many questions wait as may"),
         }
     }
 }
@@ -40,6 +46,7 @@ impl From<Unanswered> for LogError {
     fn from(why: Unanswered) -> Self {
         match why {
             Unanswered::TooManyGroups => Self::TooMany,
+            Unanswered::NoMemory => Self::NoMemory,
             Unanswered::Damaged => Self::Unavailable("a rollup cannot be read".to_owned()),
         }
     }

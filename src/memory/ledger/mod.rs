@@ -8,8 +8,8 @@
 //!
 //! The sink hands over a `Draft`. `writer` has two threads: one writes batches and may have to wait for the database; the other
 //! never does, makes the rows, and moves to the spool what waits too long. Bodies are taken by the engine (bounded, counted as held
-//! memory) and compressed here. Questions run through `Ledger::run`, on threads for blocking work, with a time limit that stops
-//! the statement. A log store is one implementation of `LogStore`. An export is a stored question: its file is read page by page
+//! memory) and compressed here. Questions run through `Ledger::run`, on threads for blocking work, a few of each kind at a time
+//! (`questions`), with a time limit that stops the statement. A log store is one implementation of `LogStore`. An export is a stored question: its file is read page by page
 //! while it is sent.
 
 pub mod analytics;
@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod log_store;
 pub mod payload;
 pub mod postgres;
+pub mod questions;
 pub mod rollup;
 pub mod row;
 mod spool;
@@ -37,6 +38,7 @@ pub use entry::{Draft, Entry};
 pub use feedback::Feedback;
 pub use health::LedgerHealth;
 pub use ledger::Ledger;
+pub use questions::Question;
 pub use row::{Row, RowKind};
 pub use text::Text;
 

@@ -16,6 +16,7 @@ use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
+use crate::ledger::questions::QuestionCounts;
 use cache::CacheFamilies;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use guardrails::Guardrails;
@@ -309,6 +310,11 @@ impl Metrics {
     /// What became of the ledger's rows.
     pub fn set_ledger(&self, health: &LedgerHealth) {
         self.ledger.set(health);
+    }
+
+    /// How many questions to the log store run, wait and were refused.
+    pub fn set_ledger_questions(&self, kinds: &[QuestionCounts]) {
+        self.ledger.set_questions(kinds);
     }
 
     pub fn record_dropped_process_log_lines(&self, lines: u64) {

@@ -27,6 +27,7 @@ pub(super) async fn prepare(
     } else {
         size
     };
+    let work = work.max(request.target_work(target));
     if !LargeWork::is_large(work) {
         let attempt = Attempt::new(Arc::clone(target), request)?;
         return hold(attempt, size, held);

@@ -223,6 +223,12 @@ impl Operation {
         listed.filter(move |row| path_matches(row.path, path)).map(|row| row.method)
     }
 
+    /// The method and the path of each operation but the last; `*` stands for any segment.
+    pub fn paths() -> impl Iterator<Item = (&'static Method, &'static str)> {
+        let listed = TABLE.iter().filter(|row| row.operation != Operation::Passthrough);
+        listed.map(|row| (row.method, row.path))
+    }
+
     fn row(self) -> &'static Row {
         const LAST: &Row = &PASSTHROUGH;
         // The table is in the order of the enum; a test holds it to that.

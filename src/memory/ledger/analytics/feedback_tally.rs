@@ -1,10 +1,14 @@
 //! Feedback, counted by bucket: how much, its scores, its weighted average, its models.
 
 use super::super::filter::Filter;
+use super::budget::{Budget, Held};
 use super::tally::Unanswered;
 use std::collections::{BTreeMap, HashSet};
 use uuid::Uuid;
 
+/// What one that is counted takes, and a model that has one.
+const COUNTED_BYTES: usize = 2 * size_of::<Uuid>();
+const MODEL_BYTES: usize = 128;
 /// Feedback of one question, at most.
 const MAX_FEEDBACK: usize = 2_000_000;
 
@@ -58,6 +62,7 @@ pub struct FeedbackTally {
     pub models: BTreeMap<Option<String>, FeedbackSum>,
     /// Several requests may have one trace.
     counted: HashSet<Uuid>,
+    budget: Budget,
 }
 
 impl FeedbackTally {
@@ -68,7 +73,13 @@ impl FeedbackTally {
             scores: BTreeMap::new(),
             models: BTreeMap::new(),
             counted: HashSet::new(),
+            budget: Budget::default(),
         }
+    }
+
+    /// A tally that tells how many bytes it holds, and is refused more.
+    pub fn within(query: FeedbackQuery, held: Held) -> Self {
+        Self { budget: Budget::new(held), ..Self::new(query) }
     }
 
     /// Adds one, unless it was added before.
@@ -89,6 +100,7 @@ impl FeedbackTally {
         if self.counted.len() > MAX_FEEDBACK {
             return Err(Unanswered::TooManyGroups);
         }
+        self.budget.add(COUNTED_BYTES + model.map_or(0, |model| MODEL_BYTES + model.len()))?;
         let sum = FeedbackSum { requests: 0, count: 1, weighted: value as f64 * weight };
         let bucket = self.query.boundaries.partition_point(|boundary| *boundary <= created_ms);
         self.buckets.entry(bucket).or_default().merge(&sum);

@@ -3,6 +3,7 @@
 //! Whole hours are read from rollups. The ends of a range, and questions that rollups cannot answer, are read from rows. Both are added
 //! to one `Tally`, so that they count in the same way. Knows no HTTP.
 
+pub mod budget;
 pub(crate) mod feedback_tally;
 pub mod query;
 pub(super) mod statements;

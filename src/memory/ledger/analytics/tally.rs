@@ -7,14 +7,20 @@ use super::super::rollup::measures::Measures;
 use super::super::rollup::sample::{DIMENSIONS, Dimension, Sample};
 use super::super::rollup::statements::Part;
 use super::super::rollup::table::{EncodedCell, EncodedTable};
+use super::budget::{Budget, Held};
 use super::feedback_tally::FeedbackSum;
 use super::query::{By, Plan, Query};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Sums of one bucket and group, at most; beyond, the query is refused.
 pub const MAX_GROUPS: usize = 200_000;
+/// What a group takes beside its value: in the tally, and in the lists that the answer is sorted in.
+const GROUP_BYTES: usize = 4 * size_of::<Group>() + 192;
+/// What a value takes beside its text.
+const VALUE_BYTES: usize = 128;
 /// Bytes of latencies, at most.
 const MAX_LATENCIES: usize = 256 << 20;
 
@@ -23,6 +29,8 @@ const MAX_LATENCIES: usize = 256 << 20;
 pub enum Unanswered {
     /// More groups than fit into memory.
     TooManyGroups,
+    /// The process holds as much as it may of everything.
+    NoMemory,
     /// A piece of a rollup cannot be read.
     Damaged,
 }
@@ -62,6 +70,7 @@ pub struct Tally {
     without_value: Option<u32>,
     groups: HashMap<(u32, u32), Group>,
     latencies: usize,
+    budget: Budget,
 }
 
 impl Tally {
@@ -77,7 +86,13 @@ impl Tally {
             without_value: None,
             groups: HashMap::new(),
             latencies: 0,
+            budget: Budget::default(),
         }
+    }
+
+    /// A tally that tells how many bytes it holds, and is refused more.
+    pub fn within(query: Query, held: Held) -> Self {
+        Self { budget: Budget::new(held), ..Self::new(query) }
     }
 
     pub fn query(&self) -> &Query {
@@ -211,14 +226,21 @@ impl Tally {
 
     fn grow(&mut self, bytes: usize) -> Result<(), Unanswered> {
         self.latencies += bytes;
+        self.budget.add(2 * bytes)?;
         if self.latencies > MAX_LATENCIES { Err(Unanswered::TooManyGroups) } else { Ok(()) }
     }
 
     fn group(&mut self, bucket: u32, number: u32) -> Result<&mut Group, Unanswered> {
-        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&(bucket, number)) {
-            return Err(Unanswered::TooManyGroups);
+        let has_room = self.groups.len() < MAX_GROUPS;
+        match self.groups.entry((bucket, number)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(_) if !has_room => Err(Unanswered::TooManyGroups),
+            Entry::Vacant(place) => {
+                let value = usize::try_from(number).ok().and_then(|at| self.values.get(at)?.as_deref());
+                self.budget.add(GROUP_BYTES + value.map_or(0, |value| VALUE_BYTES + value.len()))?;
+                Ok(place.insert(Group::default()))
+            }
         }
-        Ok(self.groups.entry((bucket, number)).or_default())
     }
 
     fn workspace(&mut self, workspace: Uuid) -> u32 {

@@ -17,6 +17,7 @@ use proptest::test_runner::TestRunner;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use uuid::Uuid;
 use words::config::secret::Secret;
 
@@ -270,6 +271,32 @@ fn a_question_with_too_many_groups_is_given_up() {
     assert!((0..tally::MAX_GROUPS).all(|user| add(user).is_ok()));
     assert_eq!(add(7), Ok(()));
     assert_eq!(add(tally::MAX_GROUPS), Err(Unanswered::TooManyGroups));
+}
+
+#[test]
+fn a_question_tells_what_it_holds_and_is_given_up_where_that_is_too_much() {
+    let query = Query {
+        filter: Filter::default(),
+        range: 0..DAY,
+        boundaries: Vec::new(),
+        by: By::User,
+        has_percentiles: false,
+    };
+    let told = Arc::new(AtomicUsize::new(0));
+    let held = Arc::clone(&told);
+    let may_hold = move |bytes| {
+        held.store(bytes, Ordering::Relaxed);
+        bytes <= 10 << 20
+    };
+    let mut tally = Tally::within(query, Box::new(may_hold));
+    let row = blank();
+    let mut add =
+        |user: usize| tally.add_sample(&Sample::of(&row), Some(&user.to_string()), &FeedbackSum::default());
+    let users = (0..tally::MAX_GROUPS).take_while(|user| add(*user).is_ok()).count();
+    assert!((2_000..40_000).contains(&users), "{users}");
+    let told = told.load(Ordering::Relaxed);
+    assert!((10 << 20..11 << 20).contains(&told), "{told}");
+    assert_eq!(add(0), Ok(()));
 }
 
 #[test]

@@ -6,12 +6,13 @@ use crate::ledger::filter::Filter;
 use crate::ledger::id::RowIds;
 use crate::ledger::log_store::{Expiry, LogError, LogStore, ReadControl};
 use crate::ledger::writer::WriterOptions;
-use crate::ledger::{Draft, Entry, Feedback, Ledger, LedgerHealth, Row};
+use crate::ledger::{Draft, Entry, Feedback, Ledger, LedgerHealth, Question, Row};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -309,4 +310,52 @@ fn what_waits_is_written_at_the_end() {
     assert_eq!(store.len(), 200);
     ledger.push(entries(&all[..1]));
     assert_eq!(ledger.health().dropped.queue_full, 1);
+}
+
+/// A question that runs until it is told to end, or is stopped.
+fn slow(
+    ends: Arc<AtomicBool>,
+) -> impl FnOnce(&dyn LogStore, &Arc<ReadControl>) -> Result<(), LogError> + Send + 'static {
+    move |_, control| {
+        while !ends.load(Ordering::Relaxed) {
+            control.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_few_questions_run_some_wait_and_the_others_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::<Scripted>::default();
+    let ledger = Arc::new(start(&store, folder.path(), 1 << 20, 1 << 20));
+    let ends = Arc::new(AtomicBool::new(false));
+    let ask = || {
+        let ledger = Arc::clone(&ledger);
+        let question = slow(Arc::clone(&ends));
+        tokio::spawn(async move { ledger.run(Question::Sums, Duration::from_secs(60), question).await })
+    };
+    let sums = || ledger.question_counts().into_iter().find(|counts| counts.kind == "sums").unwrap();
+    let mut asked: Vec<_> = (0..150).map(|_| ask()).collect();
+    while sums().refused < 130 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((sums().running, sums().waiting, sums().refused), (4, 16, 130));
+    // Others have places of their own.
+    let rows = ledger.run(Question::Rows, Duration::from_secs(60), |_, _| Ok(7)).await;
+    assert_eq!(rows, Ok(7));
+    // One whose client leaves is stopped, and the next one gets its place.
+    asked.retain(|task| !task.is_finished());
+    assert_eq!(asked.len(), 20);
+    asked.remove(0).abort();
+    while sums().waiting == 16 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!((sums().running, sums().waiting), (4, 15));
+    ends.store(true, Ordering::Relaxed);
+    for task in asked {
+        assert_eq!(task.await.unwrap(), Ok(()));
+    }
+    assert_eq!((sums().running, sums().waiting, sums().refused), (0, 0, 130));
 }

@@ -1,14 +1,16 @@
-//! Runs an axum router on a Pingora session: the request body is buffered, the response body is streamed.
+//! Runs an axum router on a Pingora session: the request body is read when the router asks for it, the response body is streamed.
 //!
 //! Two entry points share the code: [`AxumApp`] is a service of its own (the control plane), and [`serve()`] handles a
 //! request that arrived at the data plane and whose path belongs to the router. Meant for small requests: bodies
-//! are buffered up to a limit. Responses may be server-sent events. Upgrades are not supported: a websocket
+//! are read up to a limit, and only by who asks for them. Responses may be server-sent events. Upgrades are not supported: a websocket
 //! handshake is handled as an ordinary request.
 
 mod axum_app;
+mod request_body;
 mod serve;
 
 pub use axum_app::{AxumApp, ConnectionLimits};
+pub use serve::Departure;
 
 use axum::Router;
 use http::HeaderMap;

@@ -1,6 +1,6 @@
 //! Downstream connections: an axum router on a Pingora session ([`axum_bridge`]), the paths it serves at the data port
-//! ([`control_paths`]), the protocol check of a new plain connection ([`h2c_guard`]), and where one request on it ends
-//! ([`one_request`]).
+//! ([`control_paths`]), the protocol check of a new plain connection ([`h2c_guard`]), where one request on it ends
+//! ([`one_request`]), and how many may do one kind of work ([`places`]).
 //!
 //! Not here: what a request means; `proxy` and `control` read it.
 
@@ -9,3 +9,4 @@ pub mod content_coding;
 pub mod control_paths;
 pub mod h2c_guard;
 pub mod one_request;
+pub mod places;

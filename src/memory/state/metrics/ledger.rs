@@ -4,7 +4,8 @@
 
 use super::families::{add, counters};
 use crate::ledger::LedgerHealth;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use crate::ledger::questions::QuestionCounts;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// The families of the ledger.
 pub(super) struct LedgerFamilies {
@@ -14,12 +15,15 @@ pub(super) struct LedgerFamilies {
     dropped: IntCounterVec,
     queue_bytes: IntGauge,
     spool_bytes: IntGauge,
+    questions: IntGaugeVec,
+    questions_refused: IntCounterVec,
 }
 
 impl LedgerFamilies {
     pub(super) fn new(r: &Registry) -> prometheus::Result<Self> {
         let gauge = |name: &str, help: &str| add(r, IntGauge::new(name, help)?);
         let counter = |name: &str, help: &str| add(r, IntCounter::new(name, help)?);
+        let questions = "Questions to the log store that run or wait for a place.";
         let available = "1 while the log store takes the ledger's rows, else 0.";
         Ok(Self {
             available: gauge("turnpike_ledger_available", available)?,
@@ -28,7 +32,28 @@ impl LedgerFamilies {
             dropped: counters(r, "turnpike_ledger_rows_dropped_total", "Rows that are lost.", &["reason"])?,
             queue_bytes: gauge("turnpike_ledger_queue_bytes", "Bytes of rows that wait in memory.")?,
             spool_bytes: gauge("turnpike_ledger_spool_bytes", "Bytes of rows that wait on disk.")?,
+            questions: add(
+                r,
+                IntGaugeVec::new(Opts::new("turnpike_ledger_questions", questions), &["kind", "state"])?,
+            )?,
+            questions_refused: counters(
+                r,
+                "turnpike_ledger_questions_refused_total",
+                "Questions to the log store that found no place.",
+                &["kind"],
+            )?,
         })
+    }
+
+    pub(super) fn set_questions(&self, kinds: &[QuestionCounts]) {
+        for QuestionCounts { kind, running, waiting, refused } in kinds {
+            let states = [("running", *running), ("waiting", *waiting)];
+            for (state, count) in states {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                self.questions.with_label_values(&[*kind, state]).set(count);
+            }
+            raise(&self.questions_refused.with_label_values(&[kind]), *refused as u64);
+        }
     }
 
     pub(super) fn set(&self, health: &LedgerHealth) {

@@ -1,15 +1,14 @@
 //! The prompts of the store, compiled: from its records to the library that requests and the control plane render from.
 //!
-//! A prompt is compiled anew only when its record or a label changed; a version, whose content never changes, only once.
+//! A prompt is compiled anew only when its record or a label changed. A version, whose content never changes, is compiled once, when a
+//! request first uses it: a start and a change take no longer with long templates.
 //!
 //! A request to a prompt's completions becomes the chat or completion that it renders (`route::prompt_call`) before its config is
 //! looked for, and is an ordinary request from there on. A target with a prompt of its own gets its body when the attempt is made
 //! (`Request::for_target`).
 
 use crate::store::{Catalog, Difference, Kind, Record, Status};
-use knowledge::prompt::{
-    Partial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial, VersionBody,
-};
+use knowledge::prompt::{LazyPartial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -157,7 +156,7 @@ impl<'a> PromptCompiler<'a> {
             let number = version.number?;
             let kept = before.and_then(|before| before.versions.get(&number)).cloned();
             let kept = kept.filter(|_| !self.versions.contains(&version.id));
-            Some((number, kept.unwrap_or_else(|| compiled_version(version, number))))
+            Some((number, kept.unwrap_or_else(|| stored_version(version, number))))
         });
         let name = |(id, number): (&Uuid, &u32)| {
             if let Some((_, name)) = UNIVERSAL_LABELS.iter().find(|(universal, _)| universal == id) {
@@ -178,7 +177,8 @@ impl<'a> PromptCompiler<'a> {
             let number = version.number?;
             let kept = before.and_then(|before| before.versions.get(&number)).cloned();
             let kept = kept.filter(|_| !self.versions.contains(&version.id));
-            Some((number, kept.or_else(|| compiled_partial(version))?))
+            let new = || Arc::new(LazyPartial::new(Arc::clone(&version.body), partial_text));
+            Some((number, kept.unwrap_or_else(new)))
         });
         let Published { published, .. } = read(record);
         let slug = slug.to_owned();
@@ -196,19 +196,13 @@ pub fn read(record: &Record) -> Published {
     serde_json::from_str(&record.body).unwrap_or(Published { published: 1, labels: BTreeMap::new() })
 }
 
-fn compiled_version(record: &Record, number: u32) -> Arc<PromptVersion> {
-    let body = serde_json::from_str::<VersionBody>(&record.body).unwrap_or_default();
-    Arc::new(PromptVersion::new(record.id, number, &body))
+fn stored_version(record: &Record, number: u32) -> Arc<PromptVersion> {
+    Arc::new(PromptVersion::stored(record.id, number, Arc::clone(&record.body)))
 }
 
-/// `None` and a log line where the text is not valid, which only a version of the gateway with other rules can have stored.
-fn compiled_partial(record: &Record) -> Option<Arc<Partial>> {
-    let body = serde_json::from_str::<PartialBody>(&record.body).unwrap_or_default();
-    let compiled = Partial::compile(&body.string);
-    if let Err(problems) = &compiled {
-        log::warn!(target: "turnpike", "a stored partial cannot be used: {}: {}", record.id, problems.join("; "));
-    }
-    compiled.ok().map(Arc::new)
+/// The text of a partial's version.
+fn partial_text(body: &str) -> String {
+    serde_json::from_str::<PartialBody>(body).unwrap_or_default().string
 }
 
 #[cfg(test)]
@@ -269,6 +263,8 @@ mod tests {
         assert_eq!(numbers(&library, &["pp-x", "pp-x@staging", "pp-x@latest", "pp-y", "pp-z"]), wanted);
         let set = library.set(Uuid::nil()).unwrap();
         assert_eq!(set.generation, 7);
+        let versions = || set.prompts().flat_map(|prompt| prompt.versions.values());
+        assert!(versions().count() == 3 && versions().all(|version| !version.is_compiled()));
         let rendered =
             set.find("pp-x").unwrap().version.render([("variables", "{}")].into_iter(), &**set).unwrap();
         assert_eq!(rendered.body, r#"{"prompt":"one hi"}"#);

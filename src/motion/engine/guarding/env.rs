@@ -12,7 +12,7 @@ use judgment::guard::{
     Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
 };
 use memory::auth::ClientIdentity;
-use memory::ledger::Feedback;
+use memory::ledger::{Feedback, Question};
 use memory::net::outbound::side_client::FetchError;
 use memory::net::outbound::side_http::SideRequest;
 use memory::state::large_work::LargeWork;
@@ -132,7 +132,9 @@ impl GuardEnv {
         let engine = Arc::clone(&self.engine);
         let Some(place) = self.background_place() else { return };
         tokio::spawn(async move {
-            let kept = ledger.run(FEEDBACK_TIMEOUT, move |store, _| store.put_feedback(&feedback)).await;
+            let kept = ledger
+                .run(Question::Upkeep, FEEDBACK_TIMEOUT, move |store, _| store.put_feedback(&feedback))
+                .await;
             if let Err(why) = kept {
                 engine.shared.metrics.record_hooks_left_out();
                 log::warn!(target: "turnpike", "feedback of a guardrail is lost: {why}");

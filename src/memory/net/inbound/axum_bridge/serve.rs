@@ -3,19 +3,22 @@
 //! Does not manage the connection: keep-alive and the next request are up to the owner of the session.
 
 use super::BridgeOutcome;
+use super::request_body::{BodyReader, Questions};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use pingora::http::ResponseHeader;
-use pingora_core::ErrorType::{InternalError, ReadTimedout};
+use pingora_core::ErrorType::{ConnectError, InternalError};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error as PingoraError, Result};
+use std::pin::pin;
 use std::time::Duration;
+use tokio::sync::watch;
 use tower::ServiceExt;
 use words::api::Dialect;
 use words::api::error_body::ErrorView;
@@ -31,7 +34,27 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Reads the request body, calls the router and writes its response, with `extra_headers` added.
+/// How much of a body that nobody read is read and dropped after the response: closing at once would reset the connection, and the
+/// client could lose the response.
+const DRAIN_BYTES: usize = 1 << 20;
+/// The same for a client without a good key.
+const STRANGER_DRAIN_BYTES: usize = 256 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Whether the client of a request is still there, for who works for it.
+#[derive(Debug, Clone)]
+pub struct Departure(watch::Receiver<bool>);
+
+impl Departure {
+    /// Waits until the client has left; for ever where it stays.
+    pub async fn wait(&mut self) {
+        if self.0.wait_for(|has_left| *has_left).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Calls the router, reads the body as far as it wants it, and writes its response, with `extra_headers` added.
 ///
 /// # Errors
 /// The client left or stopped reading.
@@ -42,24 +65,76 @@ pub(super) async fn serve(
     max_body: usize,
     body_timeout: Duration,
 ) -> Result<BridgeOutcome> {
-    let mut response = match read_body(session, max_body, body_timeout).await? {
-        Ok(body) => {
-            let Ok(response) = router.clone().oneshot(request(session, body)).await;
-            response
-        }
-        Err(error) => {
-            // The rest of the body would be parsed as the next request.
-            session.set_keepalive(None);
-            error_response(&error)
-        }
-    };
+    let mut reader = BodyReader::new(max_body, body_timeout);
+    let mut response = respond(session, router, &mut reader).await?;
+    if let Some(error) = &reader.failure {
+        response = error_response(error);
+    }
+    let is_unread = !session.is_body_done();
+    if is_unread {
+        // The rest of the body would be parsed as the next request.
+        session.set_keepalive(None);
+    }
     response.headers_mut().extend(extra_headers);
-    send(session, response).await
+    let sent = send(session, response).await?;
+    if is_unread {
+        let is_stranger = matches!(sent.status, 401 | 403);
+        drain(session, if is_stranger { STRANGER_DRAIN_BYTES } else { DRAIN_BYTES }).await;
+    }
+    Ok(sent)
 }
 
-fn request(session: &ServerSession, body: Bytes) -> Request<Body> {
+/// The router's response. While it is made, pieces of the body are read when they are asked for, and where there is nothing left to read,
+/// the client's leaving is noticed.
+async fn respond(
+    session: &mut ServerSession,
+    router: &Router,
+    reader: &mut BodyReader,
+) -> Result<Response<Body>> {
+    let (mut questions, body) = Questions::new();
+    let (leave, left) = watch::channel(false);
+    let body = if session.is_body_empty() { Body::empty() } else { body };
+    let mut request = request(session, body);
+    request.extensions_mut().insert(Departure(left));
+    let mut responding = pin!(router.clone().oneshot(request));
+    let mut watches = true;
+    loop {
+        let is_read = session.is_body_done();
+        tokio::select! {
+            biased;
+            Ok(response) = &mut responding => return Ok(response),
+            question = questions.next() => reader.answer(question, session).await?,
+            idle = session.read_body_or_idle(true), if is_read && watches => {
+                watches = false;
+                match idle {
+                    // The beginning of another request, which is lost.
+                    Err(error) if *error.etype() == ConnectError => session.set_keepalive(None),
+                    Err(_) => {
+                        let _ = leave.send(true);
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Reads what is left of a body, and drops it.
+async fn drain(session: &mut ServerSession, mut left: usize) {
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        while let Ok(Some(piece)) = session.read_request_body().await {
+            left = left.saturating_sub(piece.len());
+            if left == 0 {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+fn request(session: &ServerSession, body: Body) -> Request<Body> {
     let header = session.req_header();
-    let mut request = Request::new(Body::from(body));
+    let mut request = Request::new(body);
     request.method_mut().clone_from(&header.method);
     request.uri_mut().clone_from(&header.uri);
     *request.version_mut() = header.version;
@@ -68,47 +143,6 @@ fn request(session: &ServerSession, body: Bytes) -> Request<Body> {
         request.extensions_mut().insert(ConnectInfo(*address));
     }
     request
-}
-
-/// The whole body, or the error to respond with.
-async fn read_body(
-    session: &mut ServerSession,
-    max_body: usize,
-    timeout: Duration,
-) -> Result<std::result::Result<Bytes, Error>> {
-    let too_large = || Error::body_too_large(max_body as u64);
-    let announced =
-        session.get_header(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > max_body as u64) {
-        return Ok(Err(too_large()));
-    }
-    if session.is_body_empty() {
-        return Ok(Ok(Bytes::new()));
-    }
-    if session
-        .get_header(header::EXPECT)
-        .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
-    {
-        session.write_continue_response().await?;
-    }
-    match tokio::time::timeout(timeout, read_whole(session, max_body)).await {
-        Ok(Ok(Some(body))) => Ok(Ok(body)),
-        Ok(Ok(None)) => Ok(Err(too_large())),
-        Ok(Err(error)) if *error.etype() != ReadTimedout => Err(error),
-        _ => Ok(Err(Error::slow_client("The request body did not arrive in time."))),
-    }
-}
-
-/// `None` when the body is larger than `max_body` bytes.
-async fn read_whole(session: &mut ServerSession, max_body: usize) -> Result<Option<Bytes>> {
-    let mut body = BytesMut::new();
-    while let Some(chunk) = session.read_request_body().await? {
-        if body.len() + chunk.len() > max_body {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body.freeze()))
 }
 
 /// An error response of the bridge itself, in OpenAI's shape like all errors of the control plane.
