@@ -7,6 +7,7 @@
 //! [`provider_key`] is the first key elsewhere that is no service key.
 
 mod client_keys;
+pub mod granting;
 pub mod identity;
 pub mod jwks;
 pub mod jwt;
