@@ -25,7 +25,7 @@ use client_keys::ClientKey;
 pub use client_keys::KEY_PROTOCOL;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-pub use identity::{ClientIdentity, IdentityKind, KeyDefaults};
+pub use identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
