@@ -20,8 +20,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use memory::auth::ClientIdentity;
 use memory::auth::roles::{self, ClientRole};
+use memory::auth::{ClientIdentity, KeySearch};
+use memory::state::refused_calls::Noted;
 use memory::state::{Shared, authentication};
 use serde_json::{Map, Value};
 use std::net::SocketAddr;
@@ -68,8 +69,6 @@ async fn serve(
     let mut trail = Trail {
         change: route.change,
         method: route.method.to_owned(),
-        uri: parts.uri.path().to_owned(),
-        query: parts.uri.query().unwrap_or_default().to_owned(),
         request_id: Uuid::now_v7().to_string(),
         client_ip: address.unwrap_or_default(),
         ..Trail::default()
@@ -78,8 +77,10 @@ async fn serve(
     let bytes =
         bytes.map_err(|_| Error::bad_request("The request body could not be read. Send it again."))?;
     if route.change.is_some() {
-        trail.set_headers(&parts.headers);
-        trail.set_body(&bytes);
+        let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
+        trail.set_uri(&parts.uri, &search);
+        trail.set_headers(&parts.headers, &search);
+        trail.set_body(&bytes, &search);
     }
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
@@ -186,19 +187,40 @@ fn refusal(identity: &ClientIdentity, client_role: &ClientRole, scopes: &[Scope]
 /// Has a refused change written to the audit log.
 async fn refused(
     shared: &Arc<Shared>,
-    trail: Trail,
+    mut trail: Trail,
     identity: Option<&ClientIdentity>,
     error: Error,
     now: Timestamp,
 ) -> Error {
-    // Anyone can be refused without a key, as often as they like.
-    if identity.is_none() && !shared.unknown_clients.allows(Instant::now()) {
+    if trail.change.is_none() || trail.is_written || !is_noted(shared, &mut trail, identity) {
         return error;
     }
     if let Some(entry) = trail.entry(identity, error.status(), now) {
         audit::append(shared, entry).await;
     }
     error
+}
+
+/// Whether a refused call is written down. Anyone can be refused without a key, as often as they like, and so can whoever has one.
+fn is_noted(shared: &Shared, trail: &mut Trail, identity: Option<&ClientIdentity>) -> bool {
+    let Some(client) = identity.map(|identity| identity.id.as_deref().unwrap_or_default()) else {
+        return shared.unknown_clients.allows(Instant::now());
+    };
+    match shared.refused_calls.note(client, Instant::now()) {
+        Noted::Written { left_out } => {
+            trail.left_out = left_out;
+            true
+        }
+        Noted::LeftOut { is_first } => {
+            if is_first {
+                log::warn!(
+                    target: "turnpike::audit",
+                    "further refused calls of {client:?} in this minute are left out of the audit log"
+                );
+            }
+            false
+        }
+    }
 }
 
 type QueryAndBody = (Map<String, Value>, Map<String, Value>);
