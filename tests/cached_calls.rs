@@ -191,6 +191,36 @@ async fn an_older_call_does_not_replace_a_refreshed_response() {
 }
 
 #[tokio::test]
+async fn refreshes_at_once_share_a_call() {
+    let gateway = gateway();
+    let (upstream, gate, calls) = first_waits().await;
+    let config = cached(at(&upstream, "openai"));
+    let refresh = Call::new(&gateway, &config).header(REFRESH.0, REFRESH.1);
+    let body = chat("refreshed at once", false);
+    let others = async {
+        called(&calls, 1).await;
+        let others = async {
+            let (one, other) = tokio::join!(refresh.send(&body), refresh.send(&body));
+            [one, other]
+        };
+        let open = async {
+            // Both have joined the call, or made one each.
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            gate.add_permits(1);
+        };
+        tokio::join!(others, open).0
+    };
+    let (first, others) = tokio::join!(refresh.send(&body), others);
+    assert_eq!(outcome(&first), expected("REFRESH", 0));
+    for other in &others {
+        assert_eq!(outcome(other), expected("HIT", 0));
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    // A response that has been there is not new enough for a refresh.
+    assert_eq!(outcome(&refresh.send(&body).await), expected("REFRESH", 1));
+}
+
+#[tokio::test]
 async fn a_refresh_that_fails_leaves_what_is_kept() {
     let gateway = gateway();
     let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\n{}";

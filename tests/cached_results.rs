@@ -3,6 +3,7 @@
 //! Not errors and broken streams (`caching`).
 
 use crate::caching::{CHAT, Call, answering, at, cached, chat, events, json_answer};
+use crate::stages::{WHOLE_CHAT, chat_events};
 use crate::support::gateway;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -64,4 +65,66 @@ json_answer(r#"{"created":1,"data":[{"b64_json":"AA"}]}"#)
         }
     }
     assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_a_filter_withheld_is_not_kept() {
+    let gateway = gateway();
+    let whole = |finish: &str| json_answer(&WHOLE_CHAT.replace("\"stop\"", &format!("\"{finish}\"")));
+    let stream =
+        |finish: &str| events(&chat_events(&["hello"]).replace("\"stop\"", &format!("\"{finish}\"")));
+    for (finish, second) in [("content_filter", "MISS"), ("stop", "HIT"), ("length", "HIT")] {
+        for (streamed, answer) in [(false, whole(finish)), (true, stream(finish))] {
+            assert!(answer.contains(finish));
+            let (upstream, _) = answering(move |_, _| answer.clone()).await;
+            let call = Call::new(&gateway, &cached(at(&upstream, "openai")));
+            let body = chat("filtered", streamed);
+            let first = call.send(&body).await;
+            assert_eq!(first.cache, "MISS", "{finish}: {first:?}");
+            assert_eq!(call.send(&body).await.cache, second, "{finish} {streamed}");
+            let line = gateway.access_line(&first.trace).await;
+            let reason = if second == "HIT" { Value::Null } else { json!("filtered") };
+            assert_eq!(line["cache"]["not_stored"], reason, "{finish}: {line}");
+        }
+    }
+}
+
+/// What the provider gets may be what it responds by; what SDKs, proxies and traces add to each call is not.
+#[tokio::test]
+async fn headers_that_are_sent_keep_responses_apart_but_for_neutral_ones() {
+    let gateway = gateway();
+    let (upstream, _) =
+        answering(|number, _| json_answer(&WHOLE_CHAT.replace("hello world", &format!("answer {number}"))))
+            .await;
+    let config = cached(at(&upstream, "openai"));
+    let body = chat("headers", false);
+    let sent = async |name: &'static str, value: &str| {
+        Call::new(&gateway, &config).header(name, value).send(&body).await.cache
+    };
+    assert_eq!(Call::new(&gateway, &config).send(&body).await.cache, "MISS");
+    for (name, value) in [
+        ("user-agent", "OpenAI/Python 1.2.3"),
+        ("x-stainless-retry-count", "1"),
+        ("x-stainless-os", "Linux"),
+        ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        ("x-request-id", "7"),
+        ("idempotency-key", "7"),
+        ("accept", "text/event-stream"),
+        // Not sent to the provider.
+        ("cookie", "a=b"),
+        ("x-forwarded-for", "192.0.2.7"),
+    ] {
+        assert_eq!(sent(name, value).await, "HIT", "{name}");
+    }
+    for name in ["x-user-id", "accept-language", "openai-organization", "anthropic-beta", "x-any"] {
+        for value in ["one", "two"] {
+            assert_eq!(sent(name, value).await, "MISS", "{name}: {value}");
+            assert_eq!(sent(name, value).await, "HIT", "{name}: {value}");
+        }
+    }
+    let in_namespace = Call::new(&gateway, &config).header("x-gateway-cache-namespace", "n");
+    assert_eq!(in_namespace.send(&body).await.cache, "MISS");
+    let other =
+        Call::new(&gateway, &config).header("x-gateway-cache-namespace", "n").header("x-user-id", "three");
+    assert_eq!(other.send(&body).await.cache, "HIT", "a namespace takes the place of headers");
 }

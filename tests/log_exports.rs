@@ -294,3 +294,48 @@ async fn no_export_has_what_the_operator_denies() {
     let change = json!({"requested_data": ["request"]});
     assert_eq!(call_as(&gateway, OPERATOR_KEY, Method::PUT, &draft, &change).await.0, 400);
 }
+
+/// A key of the workspace `default` that may export, and its id.
+async fn exporting_key(gateway: &Gateway, more: &Value) -> (String, String) {
+    let mut body = json!({"name": "exports", "scopes": ["logs.export", "logs.list"]});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let made = call(gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    (made["id"].as_str().unwrap().to_owned(), made["key"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_link_ends_with_the_key_that_made_it() {
+    let gateway = Gateway::start(STANDARD);
+    let (id, _) = exported(&gateway, json!({"workspace_slug": "default"}), &["id"]).await;
+    let path = format!("/v1/logs/exports/{id}/download");
+    let link = async |key: &str| {
+        let (status, link) = call_as(&gateway, key, Method::GET, &path, &Value::Null).await;
+        assert_eq!(status, 200, "{link}");
+        link["signed_url"].as_str().unwrap().to_owned()
+    };
+    let fetched = async |url: &str| client().get(url).send().await.unwrap().status().as_u16();
+    let of = |id: &str| format!("/v1/api-keys/{id}");
+    for what in ["deleted", "rotated", "without its scope"] {
+        let (key_id, key) = exporting_key(&gateway, &json!({})).await;
+        let (_, other) = exporting_key(&gateway, &json!({})).await;
+        let url = link(&key).await;
+        let stays = link(&other).await;
+        assert_eq!((fetched(&url).await, fetched(&stays).await), (200, 200), "{what}");
+        let forged = url.replace(&key_id, "01900000-0000-7000-8000-0000000000ff");
+        assert_eq!(fetched(&forged).await, 403);
+        match what {
+            "deleted" => call(&gateway, Method::DELETE, &of(&key_id), &Value::Null).await,
+            "rotated" => {
+                let body = json!({"key_transition_period_ms": 0});
+                call(&gateway, Method::POST, &format!("{}/rotate", of(&key_id)), &body).await
+            }
+            _ => call(&gateway, Method::PUT, &of(&key_id), &json!({"scopes": ["logs.list"]})).await,
+        };
+        assert_eq!((fetched(&url).await, fetched(&stays).await), (403, 200), "{what}");
+    }
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let (_, key) = exporting_key(&gateway, &json!({"expires_at": end.to_string()})).await;
+    let url = link(&key).await;
+    assert_eq!(fetched(&url).await, 200);
+    wait::until("the end of the key", async || (fetched(&url).await == 403).then_some(())).await;
+}

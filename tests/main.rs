@@ -60,6 +60,7 @@ mod faults;
 mod fine_tuning;
 mod first_bytes;
 mod gemini_dialect;
+mod giving;
 mod guard_detection;
 mod guarded_calls;
 mod guarded_operations;

@@ -262,6 +262,44 @@ async fn a_person_may_be_restricted_to_requests_of_its_own_keys() {
     assert_eq!(get(&gateway, &member, "/v1/logs").await.0, 403);
 }
 
+/// An export shows what its key may see when it is read, not what it might when it was made.
+#[tokio::test]
+async fn an_export_is_restricted_with_the_person_who_made_it() {
+    let (gateway, [(member, own), _]) = two_people().await;
+    let draft = export(&gateway, &member, json!(["trace_id"])).await.1;
+    let draft = format!("/v1/logs/exports/{}", draft["id"].as_str().unwrap());
+    let started = export(&gateway, &member, json!(["trace_id"])).await.1;
+    let started = format!("/v1/logs/exports/{}", started["id"].as_str().unwrap());
+    let with_bodies = export(&gateway, &member, json!(["trace_id", "response"])).await.1;
+    let with_bodies = format!("/v1/logs/exports/{}", with_bodies["id"].as_str().unwrap());
+    assert_eq!(call(&gateway, &member, Method::POST, &format!("{started}/start")).await.0, 200);
+    let link = async |export: &str| {
+        let (status, link) = get(&gateway, &member, &format!("{export}/download")).await;
+        assert_eq!(status, 200, "{link}");
+        link["signed_url"].as_str().unwrap().to_owned()
+    };
+    let file = async |url: &str| {
+        let response = client().get(url).send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        let lines = text.lines().filter(|_| status == 200);
+        let traces = lines.map(|line| serde_json::from_str::<Value>(line).unwrap()["trace_id"].clone());
+        (status, traces.collect::<Vec<Value>>())
+    };
+    let before = link(&started).await;
+    assert_eq!(file(&before).await.1.len(), 2);
+    switch(&gateway, json!({"membersViewAllData": false})).await;
+    assert_eq!(call(&gateway, &member, Method::POST, &format!("{draft}/start")).await.0, 200);
+    for url in [before.clone(), link(&started).await, link(&draft).await] {
+        assert_eq!(file(&url).await, (200, vec![json!(own)]), "{url}");
+    }
+    switch(&gateway, json!({"membersViewLogs": false, "membersViewLogMetadata": true})).await;
+    assert_eq!(call(&gateway, &member, Method::POST, &format!("{with_bodies}/start")).await.0, 400);
+    assert_eq!(file(&before).await.0, 200);
+    switch(&gateway, json!({"membersViewLogs": false})).await;
+    assert_eq!(file(&before).await.0, 403, "the role does not allow exports any more");
+}
+
 #[tokio::test]
 async fn a_person_may_be_shown_logs_without_their_bodies() {
     let (gateway, [(member, _), (manager, other)]) = two_people().await;

@@ -121,6 +121,51 @@ async fn a_token_counts_where_keys_do_and_new_keys_are_found() {
     assert_eq!(status, 200, "{body}");
 }
 
+/// A provider that publishes once and then never ends a response.
+#[tokio::test]
+async fn a_key_set_that_hangs_costs_a_token_little_and_the_last_one_stays() {
+    let key = SigningKey::new("key");
+    let x = URL_SAFE_NO_PAD.encode(key.pair.public_key());
+    let body = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "key", "x": x}]}).to_string();
+    let calls = Arc::<Mutex<usize>>::default();
+    let server = Upstream::start(move |mut connection| {
+        let body = body.clone();
+        let is_first = {
+            let mut calls = calls.lock();
+            *calls += 1;
+            *calls == 1
+        };
+        async move {
+            connection.request().await;
+            if is_first {
+                connection.send_json(&body).await;
+                return;
+            }
+            // Drips, so that no timeout of a single read ends it.
+            connection.write("HTTP/1.1 200 OK\r\n").await;
+            for _ in 0..60 {
+                connection.write("x-drip: a\r\n").await;
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+        }
+    })
+    .await;
+    let provider = IdentityProvider { published: Arc::default(), server };
+    let gateway = provider.gateway();
+    let good = key.token(&json!({}));
+    until("the first token", async || {
+        (call(&gateway, "-", "x-gateway-api-key", &good).await.0 == 200).then_some(())
+    })
+    .await;
+    let unknown = SigningKey::new("unknown").token(&json!({}));
+    for _ in 0..2 {
+        let begin = std::time::Instant::now();
+        assert_eq!(call(&gateway, "-", "x-gateway-api-key", &unknown).await.0, 401);
+        assert!(begin.elapsed().as_secs() < 8, "{:?}", begin.elapsed());
+        assert_eq!(call(&gateway, "-", "x-gateway-api-key", &good).await.0, 200, "the last good set stays");
+    }
+}
+
 #[tokio::test]
 async fn a_bad_token_learns_nothing_and_the_log_has_the_reason() {
     let provider = IdentityProvider::start().await;

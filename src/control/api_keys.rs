@@ -1,12 +1,13 @@
 //! Service keys of the store: made, shown masked, changed, rotated, deleted. Beside them, the keys of the settings
 //! file, which are only shown.
 //!
-//! Nobody gives a right that is not theirs to give: see [`grantable`]. How a key looks and is hashed is `auth`'s.
+//! Nobody gives a right that is not theirs to give: see `giving`. How a key looks and is hashed is `auth`'s.
 
 mod fields;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
+use super::giving::{self, GivenKey};
 use super::limits;
 use super::page::{self, Page};
 use super::records::{changed, members, put, time};
@@ -15,10 +16,11 @@ use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use fields::{MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
 use jiff::Timestamp;
+use lettre::Address;
+use memory::auth::IdentityKind;
 use memory::auth::key_body::{BodyDefaults, KeyBody};
 use memory::auth::key_format::KeyHash;
 use memory::auth::key_records::{self, RotationRefusal, TRANSITION_MS};
-use memory::auth::{ClientIdentity, IdentityKind};
 use memory::limits::LimitScope;
 use memory::limits::from_records::limits_of_key;
 use memory::store::{Kind, Record};
@@ -139,13 +141,6 @@ fn scope(kind: KeyType, action: Action) -> Scope {
     scopes.get(index).copied().unwrap_or(Scope::OrganisationServiceApiKeysDelete)
 }
 
-/// What a client may give to a key: what it holds. Keys of the organisation cannot hold the right to call, and yet make the keys that
-/// call: they may give what their type excludes.
-fn grantable(identity: &ClientIdentity) -> ScopeSet {
-    let excluded = KeyType::WorkspaceService.scopes().without(&KeyType::OrganisationService.scopes());
-    if identity.is_bound { identity.scopes } else { identity.scopes.or(&excluded) }
-}
-
 fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
     check_update(body, now, problems);
     limits::normalise(body, false, problems);
@@ -154,6 +149,16 @@ fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems
 /// The limits of an update are checked together with those before.
 fn check_update(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
     check_expiry(body, now, problems);
+    for (index, address) in texts(body, "alert_emails").iter().enumerate() {
+        // What the mailer cannot read would be found out with the first alert.
+        if address.parse::<Address>().is_err() {
+            problems.push(
+                format!("alert_emails[{index}]"),
+                None,
+                "must be an address such as ann@example.com",
+            );
+        }
+    }
     check_policy(body, problems);
 }
 
@@ -214,23 +219,8 @@ fn scopes(call: &Call, kind: KeyType, most: &ScopeSet) -> Result<Vec<String>, Er
         let message = format!("A key of type {} cannot hold {scope}.", kind.as_str());
         return Err(Error::invalid_request(format!("scopes[{place}]"), message));
     }
-    check_grantable(call, &wanted)?;
+    giving::check_scopes(call, &wanted)?;
     Ok(wanted.iter().map(|scope| scope.as_str().to_owned()).collect())
-}
-
-/// # Errors
-/// 403 for scopes that the client may not give.
-fn check_grantable(call: &Call, wanted: &ScopeSet) -> Result<(), Error> {
-    let beyond: Vec<&str> = wanted.without(&grantable(&call.identity)).iter().map(Scope::as_str).collect();
-    if beyond.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::forbidden(format!(
-            "The calling key cannot give a right it does not have: {}.",
-            beyond.join(", ")
-        ))
-        .with_param("scopes"))
-    }
 }
 
 fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error> {
@@ -297,6 +287,13 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
             return Err(Error::invalid_request("user_id", format!("There is no user {user}.")));
         }
     }
+    GivenKey {
+        kind,
+        user: call.text("user_id"),
+        workspace,
+        scopes: ScopeSet::parse(scopes.iter().map(String::as_str)).0,
+    }
+    .check(&call)?;
     let today = limits::Today::of(&call);
     limits::set_first_days(&mut call.body, &Map::new(), &today);
     let take = |name: &str| call.body.get(name).cloned().unwrap_or_default();
@@ -318,6 +315,16 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
     call.trail.workspace = workspace;
     call.commit(vec![put(made.record.clone())]).await?;
     Ok(Reply::from(json!({"id": made.record.id, "key": made.text.expose(), "object": "api-key"})))
+}
+
+/// A stored key, as something that is given.
+fn given<'a>(record: &Record, body: &'a KeyBody) -> GivenKey<'a> {
+    GivenKey {
+        kind: body.kind,
+        user: body.user_id.as_deref(),
+        workspace: record.workspace,
+        scopes: body.scope_set(),
+    }
 }
 
 /// The key that the path names, where the client may do this with keys of its type.
@@ -389,10 +396,11 @@ fn changed_limits(call: &Call, before: &Map<String, Value>) -> Result<Map<String
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let (record, mut body) = find(&call, Action::Update)?;
-    check_grantable(&call, &body.scope_set())?;
+    given(&record, &body).check(&call)?;
     check_models(&call, body.allowed_models.as_deref())?;
     if call.has("scopes") {
         body.scopes = scopes(&call, body.kind, &body.most_scopes())?;
+        given(&record, &body).check(&call)?;
     }
     if let Some(name) = call.text("name") {
         name.clone_into(&mut body.name);
@@ -443,7 +451,7 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 async fn rotate(mut call: Call) -> Result<Reply, Error> {
     let (record, body) = find(&call, Action::Rotate)?;
     // Whoever rotates a key has it in hand afterwards.
-    check_grantable(&call, &body.scope_set())?;
+    given(&record, &body).check(&call)?;
     check_models(&call, body.allowed_models.as_deref())?;
     let number = |value: Option<&Value>| value.and_then(Value::as_i64);
     let period = number(call.body.get("key_transition_period_ms"))

@@ -3,14 +3,16 @@
 //! A change is written to the store together with its entry ([`Call::commit`](super::call::Call::commit)); a refused one, or
 //! one that changes nothing stored, has its entry written afterwards ([`append`]). Each entry is a log line, too.
 
-use super::masking::mask;
-use http::HeaderMap;
+use super::masking::{MASK, is_secret, mask};
+use http::{HeaderMap, Uri};
 use jiff::Timestamp;
-use memory::auth::ClientIdentity;
+use memory::auth::{ClientIdentity, KeySearch};
 use memory::state::Shared;
 use memory::store::audit::AuditEntry;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
+use url::form_urlencoded;
 use uuid::Uuid;
 
 /// Largest body that is kept, bytes of masked JSON.
@@ -26,7 +28,9 @@ pub(super) struct Trail {
     /// Resource and action; `None`: the call is not audited.
     pub change: Option<(&'static str, &'static str)>,
     pub method: String,
+    /// The path, masked.
     pub uri: String,
+    /// Masked.
     pub query: String,
     pub request_id: String,
     pub client_ip: String,
@@ -35,21 +39,33 @@ pub(super) struct Trail {
     /// Masked JSON text.
     pub body: String,
     pub workspace: Option<Uuid>,
+    /// Refused calls of the same client before it that have no entry.
+    pub left_out: u64,
     /// The entry went into the store with the change.
     pub is_written: bool,
 }
 
 impl Trail {
-    pub(crate) fn set_headers(&mut self, headers: &HeaderMap) {
+    /// `search`: for the service keys of this request, here and below.
+    pub(crate) fn set_uri(&mut self, uri: &Uri, search: &KeySearch<'_>) {
+        let segment = |text| if search.is_in_text(text) { MASK } else { text };
+        self.uri = uri.path().split('/').map(segment).collect::<Vec<_>>().join("/");
+        let query = uri.query().unwrap_or_default();
+        self.query = query.split('&').map(|pair| shown_pair(pair, search)).collect::<Vec<_>>().join("&");
+    }
+
+    pub(crate) fn set_headers(&mut self, headers: &HeaderMap, search: &KeySearch<'_>) {
         for (name, value) in headers {
             let shown = SHOWN_HEADERS.contains(&name.as_str()).then(|| value.to_str().ok()).flatten();
-            self.headers.insert(name.as_str().to_owned(), shown.unwrap_or("*****").into());
+            let shown = shown.filter(|text| !search.is_in_text(text));
+            self.headers.insert(name.as_str().to_owned(), shown.unwrap_or(MASK).into());
         }
     }
 
-    pub(crate) fn set_body(&mut self, text: &[u8]) {
+    pub(crate) fn set_body(&mut self, text: &[u8], search: &KeySearch<'_>) {
         let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return };
         mask(&mut value);
+        mask_keys(&mut value, search);
         self.body = value.to_string();
         if self.body.len() > MAX_BODY_BYTES {
             self.body = format!("{{\"omitted_bytes\":{}}}", self.body.len());
@@ -67,7 +83,7 @@ impl Trail {
         let actor = identity.map(actor).unwrap_or_default();
         let actor_type =
             if identity.is_some_and(|identity| identity.user.is_some()) { "user" } else { "api_key" };
-        let body = json!({
+        let mut body = json!({
             "timestamp": format!("{now:.3}"),
             "method": self.method,
             "uri": self.uri,
@@ -85,6 +101,9 @@ impl Trail {
             "client_ip": self.client_ip,
             "country": null,
         });
+        if let (Value::Object(members), 1..) = (&mut body, self.left_out) {
+            members.insert("left_out".to_owned(), self.left_out.into());
+        }
         log::info!(
             target: "turnpike::audit",
             "{action} {resource} by {actor_type} {actor:?}: {status} ({} {})", self.method, self.uri
@@ -104,6 +123,26 @@ impl Trail {
     }
 }
 
+/// A parameter of a query without its value, if that is a secret by its name or has a service key in it.
+fn shown_pair<'p>(pair: &'p str, search: &KeySearch<'_>) -> Cow<'p, str> {
+    let Some((name, value)) = form_urlencoded::parse(pair.as_bytes()).next() else { return pair.into() };
+    if search.is_in_text(&name) || search.is_in_text(pair) && value.is_empty() {
+        return MASK.into();
+    }
+    let hides = !value.is_empty() && (is_secret(&name) || search.is_in_text(&value));
+    if hides { format!("{name}={MASK}").into() } else { pair.into() }
+}
+
+/// Replaces the texts that have a service key in them, whatever their names are.
+fn mask_keys(value: &mut Value, search: &KeySearch<'_>) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|value| mask_keys(value, search)),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_keys(item, search)),
+        Value::String(text) if search.is_in_text(text) => MASK.clone_into(text),
+        _ => {}
+    }
+}
+
 /// Who calls: the id of the user or the key, or the name of a key of the settings.
 pub(super) fn actor(identity: &ClientIdentity) -> String {
     let key = || identity.key_id.map(|id| id.to_string());
@@ -116,5 +155,42 @@ pub(super) async fn append(shared: &Arc<Shared>, entry: AuditEntry) {
     let Some(store) = shared.store() else { return };
     if let Err(why) = store.commit(Vec::new(), vec![entry]).await {
         log::warn!(target: "turnpike::audit", "an entry could not be kept: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::auth::ServiceKeys;
+    use std::sync::Arc;
+    use words::config::Checks;
+    use words::settings::{SecretSources, Settings};
+
+    #[test]
+    fn no_service_key_stands_in_an_entry() {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let yaml = "auth: {keys: [{name: a, key: key-one/1}, {name: b, key: key-two-2}]}\n";
+        let keys = ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None);
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer key-one/1".parse().unwrap());
+        headers.insert("user-agent", "agent key-one/1".parse().unwrap());
+        headers.insert("content-type", "application/json".parse().unwrap());
+        let uri: Uri = "/v1/configs/key-two-2?key=key-two-2&api-key=any&limit=2&any=xkey-one%2F1&%6bey=any&key-two-2&a=%20b&key="
+            .parse()
+            .unwrap();
+        let search = KeySearch::new(&headers, &uri, &keys);
+        let mut trail = Trail { change: Some(("configs", "update")), ..Trail::default() };
+        trail.set_uri(&uri, &search);
+        trail.set_headers(&headers, &search);
+        trail.set_body(
+            br#"{"name":"of key-one/1","list":["key-two-2"],"note":"kept","api_key":"s"}"#,
+            &search,
+        );
+        assert_eq!(trail.uri, "/v1/configs/*****");
+        assert_eq!(trail.query, "key=*****&api-key=*****&limit=2&any=*****&key=*****&*****&a=%20b&key=");
+        let entry = trail.entry(None, 200, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(!entry.body.contains("key-one") && !entry.body.contains("key-two"), "{}", entry.body);
+        assert!(entry.body.contains("kept") && entry.body.contains("application/json"), "{}", entry.body);
     }
 }

@@ -22,10 +22,11 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use jiff::Timestamp;
-use memory::auth::ClientIdentity;
 use memory::auth::roles::{self, ClientRole};
+use memory::auth::{ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
 use memory::state::held_bytes::Hold;
+use memory::state::refused_calls::Noted;
 use memory::state::{Shared, authentication};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -70,7 +71,8 @@ async fn serve(
     if route.access != Access::Open && port == Port::Control {
         origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
     }
-    let mut trail = trail(route, &parts);
+    let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
+    let mut trail = trail(route, &parts, &search);
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
         Err(unauthorized) => {
@@ -86,7 +88,7 @@ async fn serve(
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
     if route.change.is_some() {
-        trail.set_body(&bytes);
+        trail.set_body(&bytes, &search);
     }
     // Read again: the body and an identity provider's keys may have taken a while, and windows of limits are short.
     let now = Timestamp::now();
@@ -123,19 +125,18 @@ async fn serve(
 }
 
 /// What the audit log is told of a call, as far as its head says it.
-fn trail(route: &Route, parts: &Parts) -> Trail {
+fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>) -> Trail {
     let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
     let mut trail = Trail {
         change: route.change,
         method: route.method.to_owned(),
-        uri: parts.uri.path().to_owned(),
-        query: parts.uri.query().unwrap_or_default().to_owned(),
         request_id: Uuid::now_v7().to_string(),
         client_ip: address.unwrap_or_default(),
         ..Trail::default()
     };
     if route.change.is_some() {
-        trail.set_headers(&parts.headers);
+        trail.set_uri(&parts.uri, search);
+        trail.set_headers(&parts.headers, search);
     }
     trail
 }
@@ -277,19 +278,40 @@ fn refusal(identity: &ClientIdentity, client_role: &ClientRole, scopes: &[Scope]
 /// Has a refused change written to the audit log.
 async fn refused(
     shared: &Arc<Shared>,
-    trail: Trail,
+    mut trail: Trail,
     identity: Option<&ClientIdentity>,
     error: Error,
     now: Timestamp,
 ) -> Error {
-    // Anyone can be refused without a key, as often as they like.
-    if identity.is_none() && !shared.unknown_clients.allows(Instant::now()) {
+    if trail.change.is_none() || trail.is_written || !is_noted(shared, &mut trail, identity) {
         return error;
     }
     if let Some(entry) = trail.entry(identity, error.status(), now) {
         audit::append(shared, entry).await;
     }
     error
+}
+
+/// Whether a refused call is written down. Anyone can be refused without a key, as often as they like, and so can whoever has one.
+fn is_noted(shared: &Shared, trail: &mut Trail, identity: Option<&ClientIdentity>) -> bool {
+    let Some(client) = identity.map(|identity| identity.id.as_deref().unwrap_or_default()) else {
+        return shared.unknown_clients.allows(Instant::now());
+    };
+    match shared.refused_calls.note(client, Instant::now()) {
+        Noted::Written { left_out } => {
+            trail.left_out = left_out;
+            true
+        }
+        Noted::LeftOut { is_first } => {
+            if is_first {
+                log::warn!(
+                    target: "turnpike::audit",
+                    "further refused calls of {client:?} in this minute are left out of the audit log"
+                );
+            }
+            false
+        }
+    }
 }
 
 type QueryAndBody = (Map<String, Value>, Map<String, Value>);

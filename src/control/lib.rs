@@ -28,6 +28,7 @@ pub mod explain;
 mod feedback;
 mod field;
 pub mod first_start;
+mod giving;
 mod guardrails;
 mod health;
 mod integrations;

@@ -3,6 +3,7 @@
 mod custom;
 mod export_file;
 mod exports;
+mod link_maker;
 
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-const MASK: &str = "*****";
+pub(super) const MASK: &str = "*****";
 
 /// Parts of names, in lower case without separators, that make a text a secret.
 const SECRET_PARTS: [&str; 9] = [

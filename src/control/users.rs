@@ -1,8 +1,9 @@
 //! Users of the organisation and invites, as far as roles need them. Nothing is mailed: an invite is a record,
 //! and its link is given to the person by whoever made it.
 
-use super::call::Call;
+use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, nullable, optional, required};
+use super::giving;
 use super::page;
 use super::records::{changed, created, member, members, put, set, time};
 use super::reply::Reply;
@@ -11,6 +12,7 @@ use super::resource::{
 };
 use super::route::{Access, Route, Shape, post};
 use jiff::{SignedDuration, Timestamp};
+use memory::auth::identity::Role;
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record};
 use serde_json::{Value, json};
@@ -135,6 +137,7 @@ impl Resource for User {
         if call.text("role").is_some_and(|role| member(body, "role") == role) {
             return Err(Error::invalid_request("role", "The user has this role already."));
         }
+        giving::check_role(call, call.text("role").and_then(Role::of_organisation), None, "role")?;
         let owners =
             call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
         if call.has("role") && member(body, "role") == "owner" && owners < 2 {
@@ -206,6 +209,7 @@ impl Resource for Invite {
         if is_taken(Kind::User, None)? || is_taken(Kind::Invite, Some("pending"))? {
             return Err(Error::conflict("There is a user or a pending invite with this address."));
         }
+        check_roles(&call, &call.body)?;
         let body = json!({
             "email": email,
             "role": member(&call.body, "role"),
@@ -253,6 +257,7 @@ fn invite_end(now: Timestamp) -> Value {
 async fn renew(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Invite)?;
     let mut body = members(&record);
+    check_roles(&call, &body)?;
     match invite_status(&body, call.now) {
         "pending" | "expired" => {}
         status => return Err(Error::conflict(format!("The invite is {status}."))),
@@ -266,6 +271,7 @@ async fn renew(mut call: Call) -> Result<Reply, Error> {
 async fn accept(mut call: Call) -> Result<Reply, Error> {
     let before = pending(&call)?;
     let mut body = members(&before);
+    check_roles(&call, &body)?;
     let catalog = call.catalog()?;
     let names = ["email", "role", "first_name", "last_name"];
     let of_user: serde_json::Map<String, Value> =
@@ -276,7 +282,7 @@ async fn accept(mut call: Call) -> Result<Reply, Error> {
     let workspaces = member(&body, "workspaces");
     for item in workspaces.as_array().map(Vec::as_slice).unwrap_or_default() {
         let named = item.get("id").and_then(Value::as_str).unwrap_or_default();
-        let workspace = super::call::by_id_or_slug(&catalog, Kind::Workspace, None, named);
+        let workspace = by_id_or_slug(&catalog, Kind::Workspace, None, named);
         let Some(workspace) = workspace else {
             return Err(Error::conflict(format!("The workspace {named:?} of the invite is gone.")));
         };
@@ -290,6 +296,24 @@ async fn accept(mut call: Call) -> Result<Reply, Error> {
     changes.push(put(changed(&before, &Value::Object(body), call.now)));
     call.commit(changes).await?;
     Ok(Reply::from(user(&*call.catalog()?, &user_record)))
+}
+
+/// The roles that an invite gives, whoever has made it.
+///
+/// # Errors
+/// 403 for one that the client may not give.
+fn check_roles(call: &Call, invite: &serde_json::Map<String, Value>) -> Result<(), Error> {
+    let catalog = call.catalog()?;
+    let role = member(invite, "role").as_str().and_then(Role::of_organisation);
+    giving::check_role(call, role, None, "role")?;
+    let workspaces = member(invite, "workspaces");
+    for (index, item) in workspaces.as_array().into_iter().flatten().enumerate() {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+        let workspace = by_id_or_slug(&catalog, Kind::Workspace, None, text("id")).map(|found| found.id);
+        let role = Role::of_workspace(text("role"));
+        giving::check_role(call, role, workspace, format!("workspaces[{index}].role"))?;
+    }
+    Ok(())
 }
 
 fn pending(call: &Call) -> Result<Arc<Record>, Error> {

@@ -8,6 +8,7 @@ pub(super) use members::ROUTES as MEMBER_ROUTES;
 
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::giving;
 use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::page;
@@ -143,6 +144,10 @@ impl Resource for Workspace {
     const CHANGED: Changed = Changed::Shown;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        if call.has("security_settings") {
+            let name = "security_settings";
+            giving::check_switches(call, draft.body.get(name), call.body.get(name))?;
+        }
         let update = checked(call, draft.before.map(|before| before.id), &draft.body)?;
         overlay(
             &mut draft.body,

@@ -58,7 +58,7 @@ impl Alert {
             text.push_str(&format!(" (alert at {})", self.amount(threshold)));
         }
         if !self.value_key.is_empty() {
-            text.push_str(&format!("\nFor: {}", self.value_key));
+            text.push_str(&format!("\nFor: {}", one_line(&self.value_key)));
         }
         text.push_str(&format!("\nAt: {:.0}", self.at));
         match self.reset_at {
@@ -130,7 +130,7 @@ impl Alert {
     }
 
     fn name(&self) -> String {
-        self.limit.name.as_deref().map_or_else(|| self.limit.record.to_string(), str::to_owned)
+        self.limit.name.as_deref().map_or_else(|| self.limit.record.to_string(), one_line)
     }
 
     fn counts(&self) -> &'static str {
@@ -155,6 +155,13 @@ impl Alert {
             Counted::Tokens | Counted::Requests => value.into(),
         }
     }
+}
+
+/// A text that others chose, so that it adds no lines to a mail.
+fn one_line(text: &str) -> String {
+    let plain =
+        |char: char| if char.is_control() || matches!(char, '\u{2028}' | '\u{2029}') { ' ' } else { char };
+    text.chars().map(plain).collect()
 }
 
 /// Who makes these entries of the audit log.
@@ -185,6 +192,18 @@ mod tests {
             },
             None,
         )
+    }
+
+    #[test]
+    fn names_and_values_add_no_lines_to_a_mail() {
+        let mut alert = alert(EventKind::Threshold);
+        let lines = alert.text().lines().count();
+        let mut limit = (*alert.limit).clone();
+        limit.name = Some("a\r\nb\u{2028}c".into());
+        alert.limit = Arc::new(limit);
+        alert.value_key = "metadata.team:\nUsed: 0 dollars".into();
+        assert_eq!(alert.text().lines().count(), lines, "{}", alert.text());
+        assert!(alert.subject().contains("a  b c") && !alert.subject().contains('\n'), "{}", alert.subject());
     }
 
     #[test]

@@ -40,7 +40,7 @@ const ROTATION: Type = Type::Object(&[
 ]);
 
 const SCOPES: Type = Type::List(&Type::Scope, 1, 200);
-const EMAILS: Type = Type::List(&Type::Name(320), 0, 50);
+const EMAILS: Type = Type::List(&Type::Email, 0, 50);
 
 const NAME: Field = required("name", Type::Name(255), "For people and the access line.");
 const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");

@@ -16,6 +16,7 @@ use words::api::usage::Usage;
 use words::config::node::{Kind, Node};
 use words::config::read::Problems;
 use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// Logs of one call, at most.
 const MAX_LOGS: usize = 1000;
@@ -47,6 +48,9 @@ pub(super) const LOG: &[Field] = &[
 ];
 
 pub(super) async fn create(call: Call) -> Result<Reply, Error> {
+    if call.snapshot.settings.auth.separate_logs_write {
+        call.identity.require(Scope::LogsWrite)?;
+    }
     let logs = read_all(&call)?;
     let workspace = call.new_workspace()?;
     let ledger = ledger(&call)?;

@@ -3,6 +3,7 @@
 //! Memory: one page of rows and one piece of text, however long the file is; a client that does not read holds no connection of the log
 //! store.
 
+use super::link_maker::LinkMaker;
 use super::{exports, ledger, log_view};
 use crate::call::Call;
 use crate::field::{Field, Type, required};
@@ -14,6 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::stream;
 use jiff::{SignedDuration, Timestamp};
+use memory::auth::LivingKey;
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
 use memory::ledger::{Ledger, Question, Row, payload};
@@ -26,6 +28,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+use url::form_urlencoded;
 use uuid::Uuid;
 use words::error::Error;
 
@@ -42,7 +45,8 @@ const CONTENT_TYPE: &str = "application/x-ndjson";
 
 const QUERY: &[Field] = &[
     required("expires", Type::Integer(0, i64::MAX), "Seconds since 1970."),
-    required("signature", Type::Text(64), "Over the export and the time."),
+    required("by", Type::Text(512), "The key that made the link, not its secret."),
+    required("signature", Type::Text(64), "Over the export, the time and the key."),
 ];
 
 pub(crate) const ROUTES: &[Route] =
@@ -52,16 +56,25 @@ pub(crate) const ROUTES: &[Route] =
     .query(QUERY)
     .replies(Shape::Text(CONTENT_TYPE))];
 
-/// A link to the file.
+/// A link to the file. It ends with the key that calls, at the latest.
 ///
 /// # Errors
 /// 503 without a store.
 pub(super) fn link(call: &Call, export: Uuid) -> Result<Reply, Error> {
     let end = call.now + SignedDuration::from_secs(LINK_SECONDS);
-    let expires = end.as_second();
-    let signature = hex(hmac::sign(&key(call)?, &signed(export, expires)).as_ref());
+    let end = call.identity.expires_at.map_or(end, |expiry| expiry.min(end));
+    let gone = || Error::forbidden("The calling key may not export logs any more.");
+    let maker = LinkMaker::of(call).ok_or_else(gone)?;
+    let living = maker.living(&call.shared, call.now);
+    let secret = living.and_then(|living| living.secrets.into_iter().next()).ok_or_else(gone)?;
+    let link = Link { export, expires: end.as_second(), by: maker.text() };
+    let signature = hex(hmac::sign(&key(call)?, &link.signed(&secret)).as_ref());
     let base = &call.arrival.base;
-    let url = format!("{base}/v1/logs/export-files/{export}?expires={expires}&signature={signature}");
+    let expires = link.expires;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("expires", &expires.to_string());
+    query.append_pair("by", &link.by).append_pair("signature", &signature);
+    let url = format!("{base}/v1/logs/export-files/{export}?{}", query.finish());
     let expires_at = Timestamp::from_second(expires).map(time).unwrap_or_default();
     Ok(Reply::from(json!({"signed_url": url, "expires_at": expires_at})))
 }
@@ -74,8 +87,23 @@ fn key(call: &Call) -> Result<hmac::Key, Error> {
     Ok(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
 }
 
-fn signed(export: Uuid, expires: i64) -> Vec<u8> {
-    format!("turnpike log export\n{export}\n{expires}").into_bytes()
+/// What a link says.
+struct Link {
+    export: Uuid,
+    /// Seconds since 1970.
+    expires: i64,
+    /// A [`LinkMaker`] as text.
+    by: String,
+}
+
+impl Link {
+    /// What is signed. `secret`: a digest that only the key's holder and the gateway know.
+    fn signed(&self, secret: &[u8]) -> Vec<u8> {
+        let Self { export, expires, by } = self;
+        let mut text = format!("turnpike log export\n{export}\n{expires}\n{}\n{by}\n", by.len()).into_bytes();
+        text.extend_from_slice(secret);
+        text
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -87,20 +115,42 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(pair).collect()
 }
 
-async fn file(call: Call) -> Result<Reply, Error> {
-    let refused = || {
-        Error::forbidden(
-            "The link is not valid, or has expired. GET /v1/logs/exports/{id}/download makes a new one.",
-        )
+fn refused() -> Error {
+    Error::forbidden(
+        "The link is not valid, or has expired, or its key has. GET /v1/logs/exports/{id}/download makes a new one.",
+    )
+}
+
+/// The link of a request, and the key that made it.
+///
+/// # Errors
+/// 403 where it is not valid, or the key is not any more.
+fn verified(call: &Call) -> Result<(Link, LinkMaker, LivingKey), Error> {
+    let link = Link {
+        export: Uuid::try_parse(call.named()).map_err(|_| refused())?,
+        expires: call.query.get("expires").and_then(Value::as_i64).unwrap_or_default(),
+        by: call.query_text("by").unwrap_or_default().to_owned(),
     };
-    let export = Uuid::try_parse(call.named()).map_err(|_| refused())?;
-    let expires = call.query.get("expires").and_then(Value::as_i64).unwrap_or_default();
     let signature = call.query_text("signature").and_then(from_hex).unwrap_or_default();
-    hmac::verify(&key(&call)?, &signed(export, expires), &signature).map_err(|_| refused())?;
-    if call.now.as_second() >= expires {
+    let maker = LinkMaker::parse(&link.by).ok_or_else(refused)?;
+    let living = maker.living(&call.shared, call.now).ok_or_else(refused)?;
+    let key = key(call)?;
+    let is_of = |secret: &Vec<u8>| hmac::verify(&key, &link.signed(secret), &signature).is_ok();
+    if living.secrets.iter().any(is_of) && call.now.as_second() < link.expires {
+        Ok((link, maker, living))
+    } else {
+        Err(refused())
+    }
+}
+
+async fn file(mut call: Call) -> Result<Reply, Error> {
+    let (Link { export, .. }, maker, living) = verified(&call)?;
+    // From here on the call sees what the key may see now.
+    call.identity = living.identity;
+    let record = in_use(&call.shared, export).ok_or_else(refused)?;
+    if call.own_workspace().is_some_and(|own| record.workspace != Some(own)) {
         return Err(refused());
     }
-    let record = in_use(&call.shared, export).ok_or_else(refused)?;
     let ledger = ledger(&call)?;
     let busy = "The gateway sends as many exports now as it may. Try again when one is done.";
     let permit = ledger.start_export().ok_or_else(|| Error::store_unavailable(busy))?;
@@ -112,6 +162,7 @@ async fn file(call: Call) -> Result<Reply, Error> {
         ledger: Arc::clone(ledger),
         shared: Arc::clone(&call.shared),
         export,
+        maker,
         filter,
         offset,
         left: limit,
@@ -148,6 +199,7 @@ struct Lines {
     ledger: Arc<Ledger>,
     shared: Arc<Shared>,
     export: Uuid,
+    maker: LinkMaker,
     filter: Filter,
     /// Rows to leave out before the first one.
     offset: u64,
@@ -167,6 +219,9 @@ impl Lines {
         while !self.is_done {
             if in_use(&self.shared, self.export).is_none() {
                 return Err(io::Error::other("it was stopped"));
+            }
+            if self.maker.living(&self.shared, Timestamp::now()).is_none() {
+                return Err(io::Error::other("the key of its link is not good any more"));
             }
             let page = if self.has_bodies { PAGE_ROWS_WITH_BODIES } else { PAGE_ROWS }.min(self.left);
             let found = self.page(page).await.map_err(|why| io::Error::other(why.to_string()))?;
@@ -311,6 +366,12 @@ mod tests {
     fn signatures_are_read_back() {
         assert_eq!(from_hex(&hex(&[0, 15, 255])), Some(vec![0, 15, 255]));
         assert_eq!(from_hex("0g"), None);
-        assert_ne!(signed(Uuid::nil(), 1), signed(Uuid::nil(), 2));
+        let link = |expires, by: &str| Link { export: Uuid::nil(), expires, by: by.to_owned() };
+        let signed = link(1, "key.a").signed(b"s");
+        for other in
+            [link(2, "key.a").signed(b"s"), link(1, "key.b").signed(b"s"), link(1, "key.a").signed(b"t")]
+        {
+            assert_ne!(signed, other);
+        }
     }
 }

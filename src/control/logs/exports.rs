@@ -195,7 +195,7 @@ fn selection(call: &Call, filters: &Map<String, Value>) -> Result<Selection, Err
     })
 }
 
-/// The logs of a started export.
+/// The logs of an export, as far as its maker might see them then, and the client may now.
 ///
 /// # Errors
 /// 400 where its filters are no longer understood, or a member that it has is denied by now.
@@ -210,6 +210,8 @@ pub(super) fn of_record(call: &Call, record: &Record) -> Result<Selection, Error
     found.filter.workspaces = workspaces.as_array().map(|ids| ids.iter().filter_map(id).collect());
     let keys = serde_json::from_value::<Option<Vec<String>>>(member(&body, "api_keys")).unwrap_or_default();
     log_filter::restrict(&mut found.filter, keys);
+    // What the client may see may be less by now than when the export was made.
+    log_filter::restrict(&mut found.filter, call.visible_keys());
     Ok(found)
 }
 
@@ -323,6 +325,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 
 async fn start(mut call: Call) -> Result<Reply, Error> {
     let before = with_status(&call, &[DRAFT], "started")?;
+    of_record(&call, &before)?;
     let mut body = members(&before);
     set(&mut body, "status", SUCCESS);
     set(&mut body, "started_ms", call.now.as_millisecond());

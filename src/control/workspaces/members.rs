@@ -2,11 +2,13 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, nullable, required};
+use super::super::giving;
 use super::super::page;
 use super::super::records::{created, member, members, put, time};
 use super::super::reply::Reply;
-use super::super::resource::{Item, Resource, create, delete, list, read, stored_items, update};
+use super::super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
 use super::super::route::{Route, Shape};
+use memory::auth::identity::Role;
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Value, json};
@@ -55,6 +57,15 @@ impl Resource for Member {
     const PATHS: [&'static str; 2] =
         ["/v1/admin/workspaces/{id}/users", "/v1/admin/workspaces/{id}/users/{user_id}"];
     const KEPT: &'static [&'static str] = &["role"];
+
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        giving::check_role(
+            call,
+            call.text("role").and_then(Role::of_workspace),
+            draft.record.workspace,
+            "role",
+        )
+    }
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         let workspace = call.find(Kind::Workspace)?;
@@ -137,6 +148,7 @@ fn membership(
             "The role must be admin, manager or member.",
         ));
     };
+    giving::check_role(call, Role::of_workspace(role), Some(workspace), format!("users[{index}].role"))?;
     let body = json!({"user_id": found.id, "role": role});
     let record = created(Kind::Member, Some(workspace), found.id.to_string(), &body, call.now);
     Ok(put(Record { parent: Some(workspace), ..record }))

@@ -34,6 +34,14 @@ pub struct ClientIdentity {
     pub expires_at: Option<Timestamp>,
 }
 
+/// A key that is good now, found by what names it and not by its text: for what must end with the key that made it.
+#[derive(Debug, Clone)]
+pub struct LivingKey {
+    pub identity: Arc<ClientIdentity>,
+    /// Digests of its secrets that are good, the newest first.
+    pub secrets: Vec<Vec<u8>>,
+}
+
 /// How a client was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityKind {

@@ -28,6 +28,9 @@ const LEEWAY_SECONDS: i64 = 60;
 /// How many verified tokens are remembered, and how long.
 const MAX_REMEMBERED: u64 = 10_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(300);
+/// The claims that name a workspace where the settings name none: these alone. At some identity providers users write claims of their own,
+/// so that no other name may choose a workspace.
+const WORKSPACE_CLAIMS: [&str; 2] = ["workspace_slug", "portkey_workspace"];
 
 impl TokenRefusal {
     /// For the log and the audit log.
@@ -198,15 +201,9 @@ impl Tokens {
     }
 
     fn workspace_of<'c>(&'c self, claims: &'c Map<String, Value>) -> Option<&'c str> {
-        let of_reference = || {
-            let exact = claims.get("workspace_slug");
-            exact.or_else(|| {
-                claims.iter().find(|(name, _)| name.ends_with("_workspace")).map(|(_, value)| value)
-            })
-        };
         let named = match &self.settings.claims.workspace {
             Some(name) => claim(claims, name),
-            None => of_reference(),
+            None => WORKSPACE_CLAIMS.iter().find_map(|name| claims.get(*name)),
         };
         named.and_then(Value::as_str).filter(|slug| !slug.is_empty())
     }

@@ -13,7 +13,7 @@ pub const PREFIX: &str = "gk_";
 const PUBLIC_ID_LEN: usize = 12;
 const SECRET_LEN: usize = 43;
 const CHECKSUM_LEN: usize = 6;
-const KEY_LEN: usize = PREFIX.len() + PUBLIC_ID_LEN + 1 + SECRET_LEN;
+pub(super) const KEY_LEN: usize = PREFIX.len() + PUBLIC_ID_LEN + 1 + SECRET_LEN;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -3,7 +3,7 @@
 //! The key by which the client identified itself is searched for everywhere; in headers for credentials and cookies, which
 //! are forwarded only where a config names them, every part is compared with all keys. Removes nothing itself.
 
-use super::{ServiceKeys, client_keys, own_header};
+use super::{ServiceKeys, client_keys, key_format, own_header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::uri::PathAndQuery;
@@ -37,6 +37,18 @@ impl<'a> KeySearch<'a> {
             && (memmem::find(value, key).is_some()
                 || memchr(b'%', value).is_some()
                     && memmem::find(&percent_decode(value).collect::<Vec<u8>>(), key).is_some())
+    }
+
+    /// Whether a text of a request, as it is or percent-encoded, is a service key or has the client's key or a stored one in it: for what
+    /// is kept of a request.
+    pub fn is_in_text(&self, text: &str) -> bool {
+        let has = |text: &[u8]| {
+            self.is_in_bytes(text)
+                || has_stored_key(text)
+                || !self.keys.is_empty() && self.keys.is_service_key(text.trim_ascii())
+        };
+        has(text.as_bytes())
+            || text.contains('%') && has(&percent_decode(text.as_bytes()).collect::<Vec<u8>>())
     }
 
     /// Whether a header for credentials or cookies contains any service key.
@@ -92,6 +104,14 @@ pub fn clean_uri(headers: &HeaderMap, uri: &Uri, keys: &ServiceKeys) -> Uri {
         Some(_) => KeySearch::new(headers, uri, keys).clean_uri(uri),
         None => uri.clone(),
     }
+}
+
+/// Whether a text has anything in it with the form and the checksum of a stored key.
+fn has_stored_key(text: &[u8]) -> bool {
+    let begins = memmem::find_iter(text, key_format::PREFIX.as_bytes());
+    begins
+        .filter_map(|at| text.get(at..at + key_format::KEY_LEN))
+        .any(|part| key_format::KeyText::parse(part).is_some_and(|key| key.is_intact()))
 }
 
 /// The key by which the client identified itself.
@@ -163,6 +183,31 @@ mod tests {
             for text in ["", "Bearer sk-own", "s=1; t=2", "Basic dXNlcjpwYXNz", "key-two"] {
                 assert!(!search.is_in_credentials(&HeaderValue::from_static(text)), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_any_text_that_is_kept() {
+        let keys = keys("auth: {keys: [{name: a, key: key-one/1}, {name: b, key: key-two-2}]}\n");
+        let mut headers = HeaderMap::new();
+        headers.insert("x-gateway-api-key", HeaderValue::from_static("key-one/1"));
+        let uri = Uri::from_static("/v1/configs");
+        let search = KeySearch::new(&headers, &uri, &keys);
+        let stored = key_format::NewKey::make(&key_format::KeyHash::new(b"pepper"), None).unwrap();
+        let stored = stored.text.expose();
+        let mut mistyped = stored.to_owned();
+        mistyped.pop();
+        for text in
+            ["key-one/1", "x key-one/1 y", "key-one%2F1", "key-two-2", " key-two-2 ", "key%2Dtwo-2", stored]
+        {
+            assert!(search.is_in_text(text), "{text}");
+        }
+        assert!(
+            search.is_in_text(&format!("name {stored} of a key"))
+                && search.is_in_text(&format!("a%20{stored}"))
+        );
+        for text in ["", "key-one", "a key-two-2 b", "gk_", &mistyped, "configs"] {
+            assert!(!search.is_in_text(text), "{text}");
         }
     }
 

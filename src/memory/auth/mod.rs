@@ -3,10 +3,11 @@
 //!
 //! Uses method, path and headers only, before any byte of the body is read. The gateway's own header is read first and
 //! decides alone; else the first service key counts. [`authenticate`] is for the data port, which may demand no key;
-//! [`authenticate_operator`] for the control plane, which always does. What the client may do is in its [`ClientIdentity`].
+//! [`authenticate_control`] for the control plane, which always does, and reads no key of a query. What the client may do is in its [`ClientIdentity`].
 //! [`provider_key`] is the first key elsewhere that is no service key.
 
 mod client_keys;
+pub mod granting;
 pub mod identity;
 pub mod jwks;
 pub mod jwt;
@@ -24,7 +25,7 @@ use client_keys::ClientKey;
 pub use client_keys::KEY_PROTOCOL;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-pub use identity::{ClientIdentity, IdentityKind, KeyDefaults};
+pub use identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
@@ -65,7 +66,7 @@ pub fn authenticate(
     authenticate_operator(headers, uri, keys, now).or_else(|_| Ok(keys.anonymous()))
 }
 
-/// Identifies a client of the control plane.
+/// Identifies a client that must have a key, wherever client libraries put it.
 ///
 /// # Errors
 /// 401 when the request has no key that is good.
@@ -94,6 +95,25 @@ pub(crate) fn authenticate_operator(
     // A scheme other than `Bearer`.
     let is_other = || headers.contains_key(AUTHORIZATION).then_some((UNKNOWN, "authorization"));
     Err(first.or_else(is_other).map_or_else(no_key, |(refusal, place)| refused(&refusal, place)))
+}
+
+/// Identifies a client of a control route: by its headers alone. A query stands in the logs of every server on the way, and in the
+/// audit log.
+///
+/// # Errors
+/// 401 when the headers have no key that is good.
+pub(crate) fn authenticate_control(
+    headers: &HeaderMap,
+    uri: &Uri,
+    keys: &ServiceKeys,
+    now: Timestamp,
+) -> Result<Arc<ClientIdentity>, Error> {
+    let identified = authenticate_operator(headers, &Uri::default(), keys, now);
+    let is_in_query = || {
+        let has_key = |uri: &Uri| client_keys::find(headers, uri).next().is_some();
+        !has_key(&Uri::default()) && has_key(uri)
+    };
+    identified.map_err(|error| if is_in_query() { key_in_query() } else { error })
 }
 
 /// The provider's key that the client has sent: the first one that is no service key.
@@ -130,6 +150,11 @@ fn own_header<'a>(
 fn no_key() -> Error {
     let message = "No service key. Send it in x-gateway-api-key, as the bearer in Authorization, or where your client \
                    library puts its key (x-api-key, api-key, x-goog-api-key). Error Code: 03";
+    Error::unauthorized(message).with_param("x-gateway-api-key")
+}
+
+fn key_in_query() -> Error {
+    let message = "A key in the query is not read here: send it in x-gateway-api-key, or as the bearer in Authorization. Error Code: 03";
     Error::unauthorized(message).with_param("x-gateway-api-key")
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// What a workspace allows its managers and members, by the names of the API: `membersWriteConfigs`.
-pub(crate) type Switches = BTreeMap<String, bool>;
+pub type Switches = BTreeMap<String, bool>;
 
 /// What limits a client besides the scopes of its key or token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,10 +59,14 @@ const ADMINS: &str = "organisationAdmins";
 const MANAGERS: &str = "managers";
 const MEMBERS: &str = "members";
 
+/// The stored user that a client is.
+pub fn user_of(identity: &ClientIdentity, catalog: &Catalog) -> Option<Uuid> {
+    identity.user.as_deref().and_then(|user| user_of_token(catalog, user)).map(|user| user.id)
+}
+
 /// The ids of the keys of a person, those that have ended among them.
 pub fn keys_of_user(identity: &ClientIdentity, catalog: &Catalog) -> Vec<String> {
-    let user = identity.user.as_deref().and_then(|user| user_of_token(catalog, user));
-    let Some(user) = user.map(|user| user.id.to_string()) else { return Vec::new() };
+    let Some(user) = user_of(identity, catalog).map(|user| user.to_string()) else { return Vec::new() };
     let keys = catalog.all(Kind::ApiKey).filter(|key| key.body.contains(&user));
     let own = keys.filter(|key| text(&members(key), "user_id") == Some(&user));
     own.map(|key| key.id.to_string()).collect()
@@ -86,6 +90,12 @@ pub fn client_role(identity: &ClientIdentity, catalog: &Catalog) -> ClientRole {
         Some(role) => ClientRole::Person(role, switches(catalog, identity.workspace)),
         None => ClientRole::Stranger,
     }
+}
+
+/// The role of a stored user in a workspace, if it has one.
+pub fn role_of_user(catalog: &Catalog, user: Uuid, workspace: Option<Uuid>) -> Option<Role> {
+    let user = catalog.get(Kind::User, user).filter(|record| record.status == Status::Active)?;
+    role_of(catalog, user, workspace)
 }
 
 fn user_by_id<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Arc<Record>> {
@@ -116,10 +126,15 @@ fn role_of(catalog: &Catalog, user: &Record, workspace: Option<Uuid>) -> Option<
     }
 }
 
-fn switches(catalog: &Catalog, workspace: Option<Uuid>) -> Switches {
+pub(super) fn switches(catalog: &Catalog, workspace: Option<Uuid>) -> Switches {
     let record = workspace.and_then(|id| catalog.get(Kind::Workspace, id));
     let body = record.map(|record| members(record)).unwrap_or_default();
-    let settings = body.get("security_settings").and_then(Value::as_object).into_iter().flatten();
+    switches_of(body.get("security_settings"))
+}
+
+/// The switches that a workspace's `security_settings` are.
+pub fn switches_of(settings: Option<&Value>) -> Switches {
+    let settings = settings.and_then(Value::as_object).into_iter().flatten();
     settings.filter_map(|(name, value)| Some((name.clone(), value.as_bool()?))).collect()
 }
 
@@ -150,6 +165,17 @@ impl Role {
             "manager" => Some(Self::Manager),
             "member" => Some(Self::Member),
             _ => None,
+        }
+    }
+
+    /// Higher roles may do all that lower ones may.
+    pub(super) const fn rank(self) -> u8 {
+        match self {
+            Self::Owner => 4,
+            Self::Admin => 3,
+            Self::WorkspaceAdmin => 2,
+            Self::Manager => 1,
+            Self::Member => 0,
         }
     }
 
@@ -196,6 +222,11 @@ pub fn most(role: Role) -> ScopeSet {
         Role::Owner | Role::Admin => ScopeSet::all(),
         Role::WorkspaceAdmin | Role::Manager | Role::Member => KeyType::WorkspaceService.scopes(),
     }
+}
+
+/// What a role allows in a workspace with these switches.
+pub(super) fn rights(role: Role, switches: &Switches) -> ScopeSet {
+    most(role).iter().filter(|scope| allows(role, *scope, switches)).collect()
 }
 
 fn allows(role: Role, scope: Scope, switches: &Switches) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! The time of a lookup does not reveal how much of a key was right. Which key of a request counts is decided in `auth` itself.
 
-use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use super::jwt::{self, TokenRefusal, Tokens};
 use super::key_format::KeyText;
 use super::stored_keys::{KeyRefusal, StoredKeys};
@@ -112,6 +112,18 @@ impl ServiceKeys {
             }
             _ => Err(IdentityRefusal::Key(KeyRefusal::Unknown)),
         }
+    }
+
+    /// The stored key of this record, while it is good.
+    pub fn living_stored(&self, record: Uuid, now: Timestamp) -> Option<LivingKey> {
+        self.stored.living(record, now)
+    }
+
+    /// The key of the settings with this name.
+    pub fn living_of_settings(&self, name: &str) -> Option<LivingKey> {
+        let mut all = self.by_digest.iter();
+        let (digest, identity) = all.find(|(_, identity)| identity.name.as_deref() == Some(name))?;
+        Some(LivingKey { identity: Arc::clone(identity), secrets: vec![digest.to_vec()] })
     }
 
     /// The id of a workspace in use, by slug or id. Without a store there is none, and what a token names is not looked for.

@@ -39,7 +39,7 @@ pub struct SignedToken<'t> {
 
 impl<'t> SignedToken<'t> {
     /// # Errors
-    /// It is not a token, or its algorithm is not one of the gateway's.
+    /// It is not a token, its algorithm is not one of the gateway's, or it demands an extension (`crit`).
     pub fn read(text: &'t str) -> Result<Self, TokenRefusal> {
         if text.len() > MAX_BYTES {
             return Err(TokenRefusal::Malformed);
@@ -49,11 +49,12 @@ impl<'t> SignedToken<'t> {
             jsonwebtoken::errors::ErrorKind::Json(_) => TokenRefusal::Algorithm,
             _ => TokenRefusal::Malformed,
         })?;
-        if jwt_crypto::ALGORITHMS.contains(&header.alg) {
-            Ok(Self { text, header })
-        } else {
-            Err(TokenRefusal::Algorithm)
+        if !jwt_crypto::ALGORITHMS.contains(&header.alg) {
+            return Err(TokenRefusal::Algorithm);
         }
+        let token = Self { text, header };
+        // No extension is understood here, and a token that demands one must be refused (RFC 7515, 4.1.11).
+        if token.header().contains_key("crit") { Err(TokenRefusal::Malformed) } else { Ok(token) }
     }
 
     /// The type in its header (`typ`).

@@ -5,7 +5,7 @@
 //! request no more than one of the settings. Expiry is compared with the clock of each request. Not here: how keys are made
 //! (`control`), and where in a request they stand.
 
-use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
 use super::key_format::{KeyHash, KeyText, PublicId};
 use crate::store::{Catalog, Kind, Record, Status};
@@ -251,6 +251,17 @@ impl StoredKeys {
         }
         stored.last_use.note(now);
         Ok(&stored.identity)
+    }
+
+    /// The key of this record, while one of its secrets is good.
+    pub(super) fn living(&self, record: Uuid, now: Timestamp) -> Option<LivingKey> {
+        let public_id = public_id(self.catalog.get(Kind::ApiKey, record)?)?;
+        let key = self.by_public_id.get(&public_id).filter(|key| key.record == record)?;
+        let is_live = |end: Option<Timestamp>| end.is_none_or(|end| now < end);
+        let secrets = key.secrets.iter().filter(|secret| is_live(secret.expires_at));
+        let secrets: Vec<Vec<u8>> = secrets.map(|secret| secret.hash.to_vec()).collect();
+        let is_good = is_live(key.identity.expires_at) && !secrets.is_empty();
+        is_good.then(|| LivingKey { identity: Arc::clone(&key.identity), secrets })
     }
 
     fn find_secret<'k>(&self, stored: &'k StoredKey, key: &KeyText<'_>) -> Option<&'k StoredSecret> {

@@ -139,12 +139,28 @@ fn the_control_plane_always_demands_a_key() {
             .iter()
             .for_each(|(name, value)| assert!(!headers.append(*name, HeaderValue::from_static(value))));
         let uri = Uri::from_static("/v1/configs");
-        let found = authenticate_operator(&headers, &uri, &keys(yaml), Timestamp::UNIX_EPOCH);
+        let found = authenticate_control(&headers, &uri, &keys(yaml), Timestamp::UNIX_EPOCH);
         found.map(|client| client.name.as_deref().map(str::to_owned)).map_err(|error| error.status())
     };
     assert_eq!(operator("{}", &[]), Err(401));
     assert_eq!(operator("{}", &[("authorization", "Bearer sk-x")]), Err(401));
     assert_eq!(operator(KEYS, &[("authorization", "Bearer service-a")]), Ok(Some("a".to_owned())));
+}
+
+#[test]
+fn a_key_in_the_query_is_none_at_the_control_plane() {
+    let headers = HeaderMap::new();
+    for name in ["key", "api-key"] {
+        let uri: Uri = format!("/v1/configs?{name}=service-a").parse().unwrap();
+        let refused = authenticate_control(&headers, &uri, &keys(KEYS), Timestamp::UNIX_EPOCH).unwrap_err();
+        assert!(
+            refused.status() == 401 && refused.message.contains("in the query"),
+            "{name}: {}",
+            refused.message
+        );
+        let at_data = authenticate_operator(&headers, &uri, &keys(KEYS), Timestamp::UNIX_EPOCH);
+        assert!(at_data.is_ok(), "{name}: client libraries send it so to models");
+    }
 }
 
 /// A key is bound to the workspace that the settings name, and to none that does not exist.

@@ -5,7 +5,7 @@
 //! | workspace | no response crosses tenants |
 //! | provider, origin, account | no response is used for another provider or other credentials. Only a digest of the account is kept |
 //! | method, path, body | what is sent, in the provider's own form. Two spellings of the same JSON have one key, and so have a streamed chat and a whole one |
-//! | headers | those that change what a model does (`anthropic-beta` and the like), and those that a config forwards |
+//! | headers | all that the provider gets of the client's, but for those that change no response (`user-agent`, traces and the like) |
 //! | namespace, or metadata | a namespace takes the place of metadata and of the client's headers |
 //!
 //! Pure. Which responses may be cached is `engine::caching`'s.
@@ -19,10 +19,52 @@ use words::config::account::Account;
 use words::json::canonical::{self, TooDeep};
 
 /// Changed when keys are computed in another way, so that entries of an older gateway are not found.
-const VERSION: &[u8] = b"turnpike cache 1";
+const VERSION: &[u8] = b"turnpike cache 2";
 
-/// Client headers that change what a model does.
-const DECISIVE: [&str; 4] = ["anthropic-", "openai-", "x-goog-", "x-amz-"];
+/// Client headers that are sent to providers and change no response: they are about the connection and the form of the body, which the
+/// gateway reads itself, the client's program, retries and traces. Any other header may be what a provider responds by: `x-user-id`.
+///
+/// The SDKs of OpenAI and Anthropic send `x-stainless-*` with each call, those of Amazon `amz-sdk-*`, Google's `x-goog-api-client`.
+pub(super) const NEUTRAL: [&str; 35] = [
+    "accept",
+    "accept-encoding",
+    "amz-sdk-invocation-id",
+    "amz-sdk-request",
+    "b3",
+    "baggage",
+    "cdn-loop",
+    "cf-ray",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "dnt",
+    "expect",
+    "host",
+    "idempotency-key",
+    "priority",
+    "request-id",
+    "sentry-trace",
+    "traceparent",
+    "tracestate",
+    "uber-trace-id",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "via",
+    "x-amzn-trace-id",
+    "x-client-request-id",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-goog-api-client",
+    "x-idempotency-key",
+    "x-ms-client-request-id",
+    "x-ms-useragent",
+    "x-request-id",
+    "x-request-start",
+];
+
+/// What the names of such headers begin with.
+pub(super) const NEUTRAL_PREFIXES: [&str; 5] = ["sec-", "x-b3-", "x-datadog-", "x-envoy-", "x-stainless-"];
 
 /// Everything that a response depends on.
 pub struct KeyParts<'a> {
@@ -33,7 +75,7 @@ pub struct KeyParts<'a> {
     pub method: &'a str,
     /// Path and query of the upstream request.
     pub path: &'a str,
-    /// The client's headers for which [`is_decisive`] holds, and those that the request to the vendor adds.
+    /// The client's headers that are sent, but for [neutral](is_neutral) ones, and those that the request to the vendor adds.
     pub headers: Vec<(&'a HeaderName, &'a HeaderValue)>,
     /// The client's metadata, a JSON object. Not with a namespace.
     pub metadata: Option<&'a [u8]>,
@@ -43,9 +85,10 @@ pub struct KeyParts<'a> {
     pub serves_both: bool,
 }
 
-/// Whether a client's header changes what a model does.
-pub fn is_decisive(name: &HeaderName) -> bool {
-    DECISIVE.iter().any(|prefix| name.as_str().starts_with(prefix))
+/// Whether a client's header changes no response.
+pub fn is_neutral(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    NEUTRAL.contains(&name) || NEUTRAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl KeyParts<'_> {

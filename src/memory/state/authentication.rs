@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use words::error::Error;
 
-/// Identifies a client of the control plane, on either port.
+/// Identifies a client of the control plane, on either port. A key in the query is none.
 ///
 /// # Errors
 /// 401 when the request has no key or token that is good.
@@ -20,7 +20,7 @@ pub async fn authenticate(
     uri: &Uri,
     now: Timestamp,
 ) -> Result<Arc<ClientIdentity>, Error> {
-    let attempt = || auth::authenticate_operator(headers, uri, &shared.settings().service_keys, now);
+    let attempt = || auth::authenticate_control(headers, uri, &shared.settings().service_keys, now);
     match attempt() {
         Err(error) if auth::needs_new_keys(&error) => {
             fetch_keys(shared).await;

@@ -15,6 +15,7 @@ use knowledge::provider::token_exchange::TokenRequest;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
 use words::settings::jwt::JwksSource;
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
@@ -22,6 +23,8 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Between two fetches for tokens with unknown keys, of all clients together.
 const MIN_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a token waits for newer keys. A fetch that takes longer goes on in the background.
+const TOKEN_WAIT: Duration = Duration::from_secs(3);
 /// The largest file, bytes. What comes from a URL is bounded by `token_http`.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -62,8 +65,18 @@ impl JwksFetcher {
     }
 
     /// Fetches the keys of `tokens` for an unknown one, unless the last such fetch began less than [`MIN_INTERVAL`] ago
-    /// ([`RETRY_INTERVAL`] while there is no key).
+    /// ([`RETRY_INTERVAL`] while there is no key). Takes at most [`TOKEN_WAIT`].
     pub(crate) async fn fetch_unless_recent(&self, tokens: &Tokens, dns: &Dns, hosts: &HostRules) {
+        let mut has_begun = false;
+        let fetched = timeout(TOKEN_WAIT, self.fetch_for_token(tokens, dns, hosts, &mut has_begun)).await;
+        if fetched.is_err() && has_begun {
+            // The task that keeps the keys fresh may wait longer.
+            self.changed.notify_one();
+        }
+    }
+
+    /// `has_begun`: set where this call fetches, and does not only wait for another that does.
+    async fn fetch_for_token(&self, tokens: &Tokens, dns: &Dns, hosts: &HostRules, has_begun: &mut bool) {
         let had_none = !tokens.has_keys();
         let mut last = self.last.lock().await;
         let now = Instant::now();
@@ -76,6 +89,7 @@ impl JwksFetcher {
             return;
         }
         *last = Some(LastFetch { began: now, had_keys });
+        *has_begun = true;
         self.fetch(tokens, dns, hosts).await;
     }
 
@@ -92,7 +106,7 @@ impl JwksFetcher {
                 None => REFRESH_INTERVAL,
             };
             drop(snapshot);
-            let _ = tokio::time::timeout(wait, self.changed.notified()).await;
+            let _ = timeout(wait, self.changed.notified()).await;
         }
     }
 

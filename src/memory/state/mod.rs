@@ -26,6 +26,7 @@ pub mod model_lists;
 pub mod price_feed;
 mod process;
 pub mod rate;
+pub mod refused_calls;
 pub mod snapshot;
 pub mod span_queue;
 pub mod sticky_sessions;
@@ -60,6 +61,7 @@ use model_lists::ModelLists;
 use parking_lot::Mutex;
 use price_feed::PriceFeed;
 use rate::Rate;
+use refused_calls::RefusedCalls;
 use snapshot::SettingsSnapshot;
 use span_queue::SpanQueue;
 use std::sync::{Arc, OnceLock};
@@ -72,6 +74,8 @@ use tokenizer::Tokenizer;
 
 /// Entries of the audit log a second for clients without a good key, so that nobody can fill it from outside.
 const MAX_UNKNOWN_CLIENTS: u32 = 10;
+/// Entries of the audit log a minute for the refused calls of each other client.
+const MAX_REFUSED_CALLS: u32 = 60;
 
 /// The state that the data plane, the control plane and the background tasks share.
 pub struct Shared {
@@ -114,6 +118,8 @@ pub struct Shared {
     pub refused_connections: ConnectionCount,
     /// Limits entries of the audit log for clients without a valid key.
     pub unknown_clients: Rate,
+    /// Refused calls of clients with a key, of which each writes down only so many.
+    pub refused_calls: RefusedCalls,
     /// As at the start of the process.
     system: SystemLimits,
 }
@@ -164,6 +170,7 @@ impl Shared {
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
+            refused_calls: RefusedCalls::new(MAX_REFUSED_CALLS),
             system,
         };
         shared.install_stored();

@@ -184,28 +184,10 @@ impl<'a> UpstreamHeaders<'a> {
     /// The client's headers that are forwarded.
     fn passed_on(&self, client: &HeaderMap, uri: &Uri) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(client.len() + 4);
-        let has_connection = client.contains_key(header::CONNECTION);
-        let search = KeySearch::new(client, uri, &self.snapshot.service_keys);
-        let forwarded = self.attempt.target.policies.forward_headers();
-        let mut last = None;
-        for (name, value) in client {
-            // The map yields all values of one name in a row.
-            let (passes, is_credential) = match last {
-                Some((before, judged)) if before == name => judged,
-                _ => {
-                    let ends_here = HOP_BY_HOP.contains(&name.as_str())
-                        || has_connection && is_named_by_connection(client, name);
-                    let is_credential = STRIPPED.contains(&name.as_str());
-                    let is_forwarded = !is_gateway_header(name, &self.snapshot.settings.header_prefixes)
-                        && (!is_credential || forwarded.contains(name));
-                    (!ends_here && is_forwarded, is_credential)
-                }
-            };
-            last = Some((name, (passes, is_credential)));
-            if passes && !holds_key(value, is_credential, &search) {
-                headers.append(name.clone(), value.clone());
-            }
-        }
+        let named = self.attempt.target.policies.forward_headers();
+        each_forwarded(client, uri, named, self.snapshot, |name, value| {
+            headers.append(name.clone(), value.clone());
+        });
         headers
     }
 
@@ -276,6 +258,37 @@ fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
 
 fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
     connection_header::names(headers).any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
+/// Calls `each` with the client's headers that a provider gets. `named`: those of `forward_headers`.
+pub(super) fn each_forwarded<'h>(
+    client: &'h HeaderMap,
+    uri: &Uri,
+    named: &[HeaderName],
+    snapshot: &SettingsSnapshot,
+    mut each: impl FnMut(&'h HeaderName, &'h HeaderValue),
+) {
+    let has_connection = client.contains_key(header::CONNECTION);
+    let search = KeySearch::new(client, uri, &snapshot.service_keys);
+    let mut last = None;
+    for (name, value) in client {
+        // The map yields all values of one name in a row.
+        let (passes, is_credential) = match last {
+            Some((before, judged)) if before == name => judged,
+            _ => {
+                let ends_here = HOP_BY_HOP.contains(&name.as_str())
+                    || has_connection && is_named_by_connection(client, name);
+                let is_credential = STRIPPED.contains(&name.as_str());
+                let is_forwarded = !is_gateway_header(name, &snapshot.settings.header_prefixes)
+                    && (!is_credential || named.contains(name));
+                (!ends_here && is_forwarded, is_credential)
+            }
+        };
+        last = Some((name, (passes, is_credential)));
+        if passes && !holds_key(value, is_credential, &search) {
+            each(name, value);
+        }
+    }
 }
 
 /// Removes the gateway's own headers and those that are not forwarded.

@@ -5,6 +5,7 @@
 //! their rewriter has the same facts. Compressed bodies cannot be read.
 
 mod event_text;
+mod filter_reason;
 mod openai_event;
 mod socket;
 mod stream;
@@ -35,6 +36,8 @@ pub struct ResponseSummary {
     pub service_tier: Option<ServiceTier>,
     /// The provider's finish reason: `stop`, `tool_use`, `completed`, `max_output_tokens`.
     pub finish: Option<String>,
+    /// Whether a filter of the provider has withheld the answer, or a choice of it.
+    pub is_filtered: bool,
     /// The code (or else the type) of an error in the body or in an event: `overloaded_error`.
     pub error: Option<String>,
     /// The text that was read, as far as it can be counted.
@@ -346,9 +349,17 @@ impl ResponseSummary {
         match finish {
             // OpenRouter, Mistral: it has failed, whatever was sent before. OpenRouter says why in the choice.
             Some(finish) if finish == "error" => self.note_error(b"\"error\""),
-            Some(finish) if !finish.is_empty() => self.finish = Some(finish),
+            Some(finish) if !finish.is_empty() => {
+                self.note_filter(&finish);
+                self.finish = Some(finish);
+            }
             _ => {}
         }
+    }
+
+    /// Takes the finish reason of any choice.
+    fn note_filter(&mut self, finish: &str) {
+        self.is_filtered |= filter_reason::is_filter(finish);
     }
 
     fn note_error(&mut self, error: &[u8]) {

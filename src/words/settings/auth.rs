@@ -18,6 +18,8 @@ pub struct Auth {
     pub keys: Vec<ServiceKey>,
     /// Whether requests may only use stored providers and saved configs.
     pub saved_only: bool,
+    /// Whether only `logs.write` is the right to write logs of requests that did not pass the gateway, and not `completions.write` as well.
+    pub separate_logs_write: bool,
     /// The identity provider whose tokens count, too.
     pub jwt: Option<Jwt>,
 }
@@ -28,6 +30,7 @@ impl Auth {
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let saved_only = "Refuses configs, providers with the client's own key, custom hosts and forwarded headers in requests: only \
                           stored providers and saved configs may be used.";
+        let separate_logs_write = "Whether POST /v1/logs needs the scope logs.write; without it completions.write suffices, as in Portkey's API.";
         let keys =
             "The keys with which clients may call. Without any, and without stored keys, everyone may.";
         let jwt =
@@ -37,6 +40,7 @@ impl Auth {
         Some(Self {
             keys: table.get("keys", list(key, "A client's key."), keys).unwrap_or_default(),
             saved_only: table.or("saved_only", FLAG, false, saved_only),
+            separate_logs_write: table.or("separate_logs_write", FLAG, false, separate_logs_write),
             jwt: table.get("jwt", object(Jwt::members), jwt),
         })
     }

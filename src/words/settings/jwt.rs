@@ -126,7 +126,7 @@ impl Claims {
             let doc = format!("{what} A name, or a JSON pointer such as /realm_access/roles.");
             table.get(name, NON_EMPTY, &doc)
         };
-        let workspace = "The workspace's slug. Default: workspace_slug, or a name that ends in _workspace.";
+        let workspace = "The workspace's slug. Default: workspace_slug, else portkey_workspace.";
         Some(Self {
             workspace: claim("workspace", workspace),
             user: claim("user", "The user. Default: email_id, else sub, else uid."),

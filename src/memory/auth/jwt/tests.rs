@@ -162,6 +162,8 @@ fn a_token_with_one_thing_wrong_is_refused() {
         (shared, TokenRefusal::Algorithm),
         (header("alg", json!("ES256")).replace(' ', ""), TokenRefusal::Algorithm),
         (header("typ", json!("JOSE")), TokenRefusal::Type),
+        (header("crit", json!(["exp"])), TokenRefusal::Malformed),
+        (header("crit", json!([])), TokenRefusal::Malformed),
         (header("kid", Value::Null), TokenRefusal::KidMissing),
         (header("kid", json!("gone")), TokenRefusal::KidUnknown),
         (header("kid", json!("enc")), TokenRefusal::KidUnknown),
@@ -314,6 +316,29 @@ fn default_scopes_let_a_token_of_the_organisation_write_only_by_its_role() {
         assert!(!found.is_bound);
         assert_eq!(found.scopes, wanted.iter().copied().collect(), "{more}");
     }
+}
+
+#[test]
+fn only_the_documented_claims_choose_a_workspace() {
+    let provider = Provider::new();
+    let verify = |more: &str, name: &str| {
+        let mut given = claims();
+        let slug = given.as_object_mut().unwrap().remove("workspace_slug").unwrap();
+        given[name] = slug;
+        provider.tokens(more).verify(&provider.token(&given), &team, at(NOW)).map(|found| found.workspace)
+    };
+    let in_team = Ok(Some(Uuid::from_u128(7)));
+    for name in ["workspace_slug", "portkey_workspace"] {
+        assert_eq!(verify("", name), in_team, "{name}");
+    }
+    for name in ["my_workspace", "x_workspace", "_workspace", "workspace", "Workspace_slug"] {
+        assert_eq!(verify("", name), Err(TokenRefusal::ClaimMissing), "{name}");
+    }
+    assert_eq!(verify(", claims: {workspace: my_workspace}", "my_workspace"), in_team);
+    assert_eq!(
+        verify(", claims: {workspace: my_workspace}", "portkey_workspace"),
+        Err(TokenRefusal::ClaimMissing)
+    );
 }
 
 #[test]

@@ -306,3 +306,18 @@ proptest! {
         prop_assert_eq!(key(&one, first) == key(&other, second), share(&one, &other));
     }
 }
+
+/// `docs/cache.md` has the list of what is not in a key.
+#[test]
+fn neutral_headers_are_documented() {
+    let documented = include_str!("../../../../docs/cache.md");
+    let names = super::super::key::NEUTRAL.iter().chain(&super::super::key::NEUTRAL_PREFIXES);
+    for name in names {
+        assert!(documented.contains(&format!("`{name}`")), "{name}");
+    }
+    for name in
+        ["x-user-id", "authorization", "accept-language", "openai-beta", "x-goog-user-project", "cookie"]
+    {
+        assert!(!crate::cache::is_neutral(&HeaderName::from_static(name)), "{name}");
+    }
+}

@@ -1,8 +1,8 @@
 //! The ledger in SQLite: one file, with a table of rows and one of payloads for each day (UTC).
 //!
 //! One connection writes, several read. The database is opened when it is used first and again after a failure, so that a disk that is
-//! full or gone stops nothing else. In WAL mode without a sync for each batch: kill -9 loses nothing that was committed, a power
-//! failure may lose the last moments.
+//! full or gone stops nothing else: a file that was deleted is missed with the next write, and made anew for the one after it.
+//! In WAL mode without a sync for each batch: kill -9 loses nothing that was committed, a power failure may lose the last moments.
 
 mod database;
 mod read;
@@ -57,9 +57,11 @@ impl SqliteLogs {
                 opened
             }
         };
-        let done = write(open);
+        let done = open.check().and_then(|()| write(open));
         if matches!(done, Err(LogError::Unavailable(_))) {
             *writer = None;
+            // Those of a file that is gone would go on reading it.
+            self.readers.lock().clear();
         }
         done
     }

@@ -9,6 +9,7 @@ use crate::ledger::log_store::{Expiry, LogError};
 use crate::ledger::rollup::{HourCells, absorb, statements, storage};
 use crate::ledger::row::COLUMNS;
 use crate::ledger::{Entry, Feedback, feedback};
+use crate::store::OpenFiles;
 use crate::store::sql::Dialect;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, HashSet};
@@ -19,8 +20,17 @@ const LAYOUT: i64 = 1;
 /// The connection that writes.
 pub(super) struct WriteConnection {
     pub(super) connection: Connection,
+    files: OpenFiles,
     /// The days that have tables.
     days: HashSet<i64>,
+}
+
+impl WriteConnection {
+    /// # Errors
+    /// The file is not in its place: what is written to this connection would be lost.
+    pub(super) fn check(&self) -> Result<(), LogError> {
+        self.files.check().map_err(LogError::Unavailable)
+    }
 }
 
 /// Opens the file, and makes what it lacks.
@@ -46,7 +56,7 @@ pub(super) fn open(file: &Path) -> Result<WriteConnection, LogError> {
     for day in &days {
         add_missing(&connection, &format!("rows_{}", suffix(*day)))?;
     }
-    Ok(WriteConnection { connection, days })
+    Ok(WriteConnection { connection, files: OpenFiles::of(file), days })
 }
 
 /// Writes the entries that are not there, in one transaction. Returns how many.

@@ -204,3 +204,21 @@ fn postgres_tables_of_an_older_gateway_get_the_columns_that_they_lack() {
     });
     check_row_without_columns(&open(), &row);
 }
+
+/// A file that is gone takes no rows: the write fails, and the next one makes the file anew.
+#[test]
+fn rows_are_not_written_into_a_deleted_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("logs.db");
+    let store = SqliteLogs::new(file.clone());
+    let all = rows(0..3);
+    store.write(&entries(&all[..1])).unwrap();
+    assert_eq!(count(&store, &Filter::default()), 1);
+    std::fs::remove_file(&file).unwrap();
+    let refused = store.write(&entries(&all[1..2]));
+    assert!(matches!(refused, Err(LogError::Unavailable(ref why)) if why.contains("logs.db")), "{refused:?}");
+    store.write(&entries(&all[1..2])).unwrap();
+    assert_eq!(count(&store, &Filter::default()), 1, "what was in the deleted file is not read any more");
+    let again = SqliteLogs::new(file);
+    assert_eq!(found(&again, &Filter::default(), 0, 9), all[1..2]);
+}

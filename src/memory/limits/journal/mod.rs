@@ -16,6 +16,7 @@ use super::buckets::{Buckets, Sink};
 use super::entity::{Entity, Past};
 use super::limit_set::BucketHash;
 use super::window::Window;
+use crate::store::OpenFiles;
 use rows::UsageRow;
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::{HashMap, HashSet};
@@ -31,6 +32,7 @@ const MAX_PENDING: usize = 1_000_000;
 /// The file, and what it lacks.
 pub(super) struct Journal {
     connection: Connection,
+    files: OpenFiles,
     /// This process, in the rows of its holds.
     owner: Uuid,
     /// How long another process's hold counts as one, milliseconds; after that as spent.
@@ -58,6 +60,7 @@ impl Journal {
     pub(super) fn open(file: &Path, hold_lifetime: i64) -> Result<Self, String> {
         let connection = tables::open(file)?;
         Ok(Self {
+            files: OpenFiles::of(file),
             connection,
             owner: Uuid::now_v7(),
             hold_lifetime,
@@ -115,7 +118,10 @@ impl Journal {
         let settled = self.collect(&buckets.sink);
         let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();
         let holds: Vec<&HoldRow> = holds.iter().filter(|hold| !over.contains(&hold.key())).collect();
-        let outcome = self.commit(&settled, &holds, now);
+        let outcome = self
+            .files
+            .check()
+            .and_then(|()| self.commit(&settled, &holds, now).map_err(|why| why.to_string()));
         if outcome.is_ok() {
             self.written.extend(holds.iter().map(|hold| hold.key()));
             over.iter().for_each(|key| {
@@ -124,7 +130,7 @@ impl Journal {
         } else if let Some(unwritten) = &buckets.sink.unwritten {
             unwritten.lock().settled.extend(settled);
         }
-        let totals = outcome.map_err(|why| why.to_string())?;
+        let totals = outcome?;
         for (name, total) in totals {
             if let Some(Pending { live: Some((entity, expected)), .. }) = self.pending.get(&name) {
                 // Another process has added to this row.
@@ -151,6 +157,7 @@ impl Journal {
     /// # Errors
     /// It cannot be written.
     pub(super) fn compact(&mut self, buckets: &Buckets, now: i64) -> Result<(), String> {
+        self.files.check()?;
         let before = now.saturating_sub(KEEP_OVER);
         tables::drop_over(&self.connection, before).map_err(|why| why.to_string())?;
         let gone = gone::drop_old(&mut self.connection, now).map_err(|why| why.to_string())?;
@@ -165,6 +172,7 @@ impl Journal {
     /// # Errors
     /// It cannot be written.
     pub(super) fn note_present(&mut self, present: &HashSet<Uuid>, now: i64) -> Result<(), String> {
+        self.files.check()?;
         gone::note(&mut self.connection, present, now).map_err(|why| why.to_string())
     }
 

@@ -266,6 +266,23 @@ fn what_cannot_be_written_is_written_later() {
     assert_eq!(Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now), (66, 0, 0));
 }
 
+#[test]
+fn nothing_counts_as_written_to_a_file_that_is_gone() {
+    let (folder, file) = file();
+    let limit = budget(false);
+    let now = at(NOON);
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    process.reserve(100, now).unwrap().settle(used(0, 60), now);
+    let away = folder.path().join("away");
+    std::fs::rename(&file, &away).unwrap();
+    let written = process.journal.write(&process.buckets, &[], now.as_millisecond());
+    assert!(written.as_ref().is_err_and(|why| why.contains("limits.db")), "{written:?}");
+    assert!(process.journal.compact(&process.buckets, now.as_millisecond()).is_err());
+    std::fs::rename(&away, &file).unwrap();
+    process.flush(now);
+    assert_eq!(Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now), (60, 0, 0));
+}
+
 /// The disk stalls or fails, and requests give up waiting for it.
 #[test]
 fn a_hold_that_is_cancelled_before_it_is_written_leaves_no_trace() {

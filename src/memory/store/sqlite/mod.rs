@@ -1,10 +1,12 @@
 //! The embedded database: SQLite in one file, in WAL mode.
 //!
 //! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. Other
-//! processes may write to the same file; their writes are noticed by the position, which every write raises.
+//! processes may write to the same file; their writes are noticed by the position, which every write raises. Where the file is not in its
+//! place any more, nothing is written and nothing is read.
 
 mod copy;
 mod migrations;
+mod readers;
 pub(crate) mod run;
 mod transactions;
 mod writer;
@@ -13,14 +15,14 @@ use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::private_file::make_private;
 use super::sql::Dialect;
-use super::{Change, Kind, Record, StoreError, statements};
+use super::{Change, Kind, OpenFiles, Record, StoreError, statements};
 pub(super) use copy::Copy;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use readers::Readers;
 use rusqlite::{Connection, OpenFlags};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -30,8 +32,6 @@ use writer::Writer;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the file is looked at for changes by another process.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Connections for reading that are kept open.
-const MAX_IDLE_READERS: usize = 3;
 
 /// A database in one file, or in memory for tests.
 pub(crate) struct Sqlite {
@@ -53,8 +53,9 @@ impl Sqlite {
         let mut connection = connect(file, false)?;
         migrations::run(&mut connection)?;
         run::execute(&connection, &statements::forget_old_deletions())?;
-        let readers = Arc::new(Readers { file: file.map(Path::to_owned), idle: Mutex::default() });
-        Ok(Self { writer: Writer::start(connection)?, readers })
+        let files = file.map(|file| Arc::new(OpenFiles::of(file)));
+        let readers = Arc::new(Readers::new(file.map(Path::to_owned), files.clone()));
+        Ok(Self { writer: Writer::start(connection, files)?, readers })
     }
 
     /// As if the disk were full beyond this number of pages.
@@ -70,7 +71,7 @@ impl Sqlite {
         &self,
         read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        if self.readers.file.is_none() {
+        if self.readers.is_in_memory() {
             return self.writer.run(read).await;
         }
         let readers = Arc::clone(&self.readers);
@@ -92,25 +93,10 @@ async fn off_thread<T: Send + 'static>(
     done.unwrap_or_else(|why| Err(StoreError::Unavailable(format!("the read was given up: {why}"))))
 }
 
-/// The connections for reading.
-struct Readers {
-    /// `None`: the database is in memory, and only the writer's connection sees it.
-    file: Option<PathBuf>,
-    idle: Mutex<Vec<Connection>>,
-}
-
-impl Readers {
-    fn take(&self) -> Result<Connection, StoreError> {
-        let idle = self.idle.lock().pop();
-        idle.map_or_else(|| connect(self.file.as_deref(), true), Ok)
-    }
-
-    fn put_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock();
-        if idle.len() < MAX_IDLE_READERS {
-            idle.push(connection);
-        }
-    }
+/// # Errors
+/// `Unavailable` where a file of the database is not in its place.
+fn check(files: Option<&OpenFiles>) -> Result<(), StoreError> {
+    files.map_or(Ok(()), OpenFiles::check).map_err(StoreError::Unavailable)
 }
 
 #[async_trait]

@@ -4,9 +4,10 @@
 
 use super::super::audit::AuditEntry;
 use super::super::queued_write::{MAX_BATCH, QUEUE, QueuedWrite, is_of_one_write};
-use super::super::{Change, StoreError};
+use super::super::{Change, OpenFiles, StoreError};
 use super::transactions;
 use rusqlite::{Connection, TransactionBehavior};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,10 +36,11 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    /// `files`: of the database, where it is not in memory.
+    pub(super) fn start(connection: Connection, files: Option<Arc<OpenFiles>>) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("store-writer".to_owned());
-        let started = thread.spawn(move || serve(connection, jobs));
+        let started = thread.spawn(move || serve(Open { connection, files }, jobs));
         let thread = started.map_err(|why| StoreError::Unavailable(format!("no thread: {why}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -75,7 +77,13 @@ fn gone() -> StoreError {
     StoreError::Unavailable("the thread that writes has ended".to_owned())
 }
 
-fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Job>) {
+/// The connection that writes.
+struct Open {
+    connection: Connection,
+    files: Option<Arc<OpenFiles>>,
+}
+
+fn serve(mut open: Open, mut jobs: mpsc::Receiver<Job>) {
     while let Some(job) = jobs.blocking_recv() {
         let mut batch = Vec::new();
         let mut next = Some(job);
@@ -89,22 +97,22 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Job>) {
                 next = jobs.try_recv().ok();
             }
         }
-        write_all(&mut connection, batch);
+        write_all(&mut open, batch);
         if let Some(work) = work {
-            work(&mut connection);
+            work(&mut open.connection);
         }
     }
 }
 
 /// Writes a batch in one transaction; where that fails as a whole, each of it in one of its own.
-fn write_all(connection: &mut Connection, batch: Vec<QueuedWrite>) {
+fn write_all(open: &mut Open, batch: Vec<QueuedWrite>) {
     if batch.is_empty() {
         return;
     }
-    let results = match try_together(connection, &batch) {
+    let results = match try_together(open, &batch) {
         Ok(results) => results,
         Err(error) if batch.len() == 1 => vec![Err(error)],
-        Err(_) => batch.iter().map(|write| write_alone(connection, write)).collect(),
+        Err(_) => batch.iter().map(|write| write_alone(open, write)).collect(),
     };
     for (write, result) in batch.into_iter().zip(results) {
         // A caller that stopped waiting reads the write with the next changes.
@@ -112,19 +120,17 @@ fn write_all(connection: &mut Connection, batch: Vec<QueuedWrite>) {
     }
 }
 
-fn write_alone(connection: &mut Connection, write: &QueuedWrite) -> Result<u64, StoreError> {
-    try_together(connection, std::slice::from_ref(write))?.pop().unwrap_or_else(|| Err(gone()))
+fn write_alone(open: &mut Open, write: &QueuedWrite) -> Result<u64, StoreError> {
+    try_together(open, std::slice::from_ref(write))?.pop().unwrap_or_else(|| Err(gone()))
 }
 
 /// The outcome of each write, all of them durable.
 ///
 /// # Errors
 /// What stopped the transaction as a whole: nothing of it was written.
-fn try_together(
-    connection: &mut Connection,
-    batch: &[QueuedWrite],
-) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
-    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn try_together(open: &mut Open, batch: &[QueuedWrite]) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+    super::check(open.files.as_deref())?;
+    let mut transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut results = Vec::with_capacity(batch.len());
     for write in batch {
         let savepoint = transaction.savepoint()?;

@@ -45,6 +45,37 @@ fn the_files_of_a_first_start_are_their_owners_alone() {
 }
 
 #[test]
+fn nothing_is_acknowledged_into_a_file_that_is_gone() {
+    run(async {
+        let database = Database::sqlite();
+        let store = Arc::new(database.open().await);
+        let config = record(Kind::Config, Some("a"));
+        store.commit(vec![put(&config)], vec![]).await.unwrap();
+        let folder = database.folder.path();
+        for name in ["turnpike.db", "turnpike.db-wal"] {
+            std::fs::rename(folder.join(name), folder.join("away")).unwrap();
+            let refused =
+                store.commit(vec![put(&record(Kind::Config, Some("b")))], vec![entry("b", 1)]).await;
+            assert!(
+                matches!(refused, Err(StoreError::Unavailable(ref why)) if why.contains(name)),
+                "{refused:?}"
+            );
+            assert!(!store.health().available, "{name}");
+            assert!(store.newest_catalog().await.is_err(), "{name}: nor is it read");
+            assert_eq!(**store.catalog().get(Kind::Config, config.id).unwrap(), config);
+            std::fs::rename(folder.join("away"), folder.join(name)).unwrap();
+            store.commit(vec![put(&record(Kind::Config, Some(name)))], vec![]).await.unwrap();
+            assert!(store.health().available, "{name}");
+        }
+        drop(store);
+        let store = database.open().await;
+        let slugs: Vec<_> =
+            store.catalog().all(Kind::Config).map(|record| record.slug.clone().unwrap()).collect();
+        assert_eq!(slugs, ["a", "turnpike.db", "turnpike.db-wal"]);
+    });
+}
+
+#[test]
 fn a_newer_database_refuses_the_start() {
     run(async {
         let database = Database::sqlite();

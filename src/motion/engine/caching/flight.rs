@@ -132,6 +132,12 @@ impl Flight {
         self.state.lock().is_open()
     }
 
+    /// Whether anything of the response has arrived.
+    pub fn has_begun(&self) -> bool {
+        let state = self.state.lock();
+        state.header.is_some() || state.end.is_some()
+    }
+
     /// Nobody may join the call any more; its readers stay.
     pub fn close(&self) {
         self.state.lock().is_closed = true;

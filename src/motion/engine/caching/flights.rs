@@ -32,6 +32,12 @@ impl Joining {
         let younger = calls.iter().rev().take_while(|call| !is_raced(call));
         younger.filter(|call| call.about().streamed == self.streamed).find_map(|call| call.join(self.max_age))
     }
+
+    /// The call of another refresh: what it brings is not older than this request, as long as nothing of it has arrived.
+    fn join_refresh(&self, calls: &[Arc<Flight>]) -> Option<FlightReader> {
+        let last = calls.last().filter(|call| call.about().is_refresh && !call.has_begun())?;
+        self.join(std::slice::from_ref(last))
+    }
 }
 
 impl Flights {
@@ -40,8 +46,8 @@ impl Flights {
         self.0.lock().get(key).and_then(|calls| joining.join(calls))
     }
 
-    /// Joins a call of this key, or starts one. `Err`: a new call, which the caller has to make. A refresh joins none, and nobody joins an older call
-    /// from then on.
+    /// Joins a call of this key, or starts one. `Err`: a new call, which the caller has to make. A refresh joins only another one that has brought
+    /// nothing yet, and nobody joins an older call from then on.
     pub(crate) fn join_or_lead(
         &self,
         key: CacheKey,
@@ -51,6 +57,9 @@ impl Flights {
         let mut flights = self.0.lock();
         let calls = flights.entry(key).or_default();
         if new.is_refresh {
+            if let Some(reader) = joining.join_refresh(calls) {
+                return Ok(reader);
+            }
             calls.iter().for_each(|call| call.close());
         } else if let Some(reader) = joining.join(calls) {
             return Ok(reader);

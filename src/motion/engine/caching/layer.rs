@@ -8,7 +8,7 @@ use super::flights::Joining;
 use super::launch::Launch;
 use super::note::{CacheNote, CacheStatus, Saved};
 use super::similar::{self, Similar};
-use super::{Caching, embedding, is_cacheable, key_parts, scope};
+use super::{Caching, ClientHeaders, embedding, is_cacheable, key_parts, scope};
 use crate::engine::attempt::answer::{Answer, AnswerKind};
 use crate::engine::attempt::call::{AttemptCall, Step};
 use crate::engine::attempt::{Flow, Layer};
@@ -128,12 +128,16 @@ fn read_along(cache: &mut CacheNote, call: CachedCall, reader: FlightReader) -> 
 async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
     let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
     let ctx = &*call.ctx;
-    let headers = &call.incoming.header.headers;
     let scope =
         scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.record.named.cache.as_deref());
-    let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, headers)?;
+    let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, &client_headers(call))?;
     let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
     Some((scope, key))
+}
+
+fn client_headers<'c>(call: &'c AttemptCall<'_>) -> ClientHeaders<'c> {
+    let header = &call.incoming.header;
+    ClientHeaders { headers: &header.headers, uri: &header.uri, snapshot: &call.ctx.snapshot }
 }
 
 /// What the request shares with all that differ in their text alone, and the vector of its text.
@@ -146,10 +150,8 @@ async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
     let body = request.body.as_ref()?;
     let text = similar::Text::of(request.operation, body)?;
     let metadata = ctx.record.named.metadata.as_deref();
-    let parts = KeyParts {
-        body: body.bytes(),
-        ..key_parts(metadata, scope, attempt, &call.incoming.header.headers)?
-    };
+    let parts =
+        KeyParts { body: body.bytes(), ..key_parts(metadata, scope, attempt, &client_headers(call))? };
     let partition = text.partition(&parts)?;
     let vector = embedding::vector(engine, ctx, &text.joined()).await?;
     Some(Similar { partition, vector })

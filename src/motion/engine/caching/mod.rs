@@ -32,12 +32,14 @@ pub use note::{CacheNote, CacheStatus, NotStored, Saved};
 pub use preview::{CacheView, preview};
 pub(super) use storing::{CompleteResponse, remove_unreadable, saved};
 
+use super::upstream_headers::each_forwarded;
 use flights::Flights;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, Uri};
 use jiff::Timestamp;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
-use memory::cache::{KeyParts, ResponseStore, Scope, SemanticIndex, is_decisive};
+use memory::cache::{KeyParts, ResponseStore, Scope, SemanticIndex, is_neutral};
+use memory::state::snapshot::SettingsSnapshot;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -90,18 +92,31 @@ fn scope(workspace: Option<Uuid>, default: Option<Uuid>, wishes: Option<&CacheHe
     Scope { workspace: Scope::workspace(workspace, default), namespace }
 }
 
+/// A client's request as far as its headers may decide the response.
+struct ClientHeaders<'a> {
+    headers: &'a HeaderMap,
+    /// As the client sent it.
+    uri: &'a Uri,
+    snapshot: &'a SettingsSnapshot,
+}
+
 /// All that decides the response of an attempt.
 fn key_parts<'a>(
     metadata: Option<&'a RawValue>,
     scope: &'a Scope,
     attempt: &'a Attempt,
-    client: &'a HeaderMap,
+    client: &ClientHeaders<'a>,
 ) -> Option<KeyParts<'a>> {
     let target = &attempt.target;
-    let forwarded = target.policies.forward_headers();
+    let named = target.policies.forward_headers();
     let has_namespace = scope.namespace.is_some();
-    let counts = |name| forwarded.contains(name) || !has_namespace && is_decisive(name);
-    let headers = client.iter().filter(|(name, _)| counts(*name)).chain(attempt.vendor_headers.all());
+    let counts = |name: &HeaderName| named.contains(name) || !has_namespace && !is_neutral(name);
+    let mut headers: Vec<_> = attempt.vendor_headers.all().collect();
+    each_forwarded(client.headers, client.uri, named, client.snapshot, |name, value| {
+        if counts(name) {
+            headers.push((name, value));
+        }
+    });
     let metadata = metadata.filter(|_| !has_namespace);
     Some(KeyParts {
         scope,
@@ -110,7 +125,7 @@ fn key_parts<'a>(
         account: &target.account,
         method: attempt.method.as_str(),
         path: &attempt.path,
-        headers: headers.collect(),
+        headers,
         metadata: metadata.map(|metadata| metadata.get().as_bytes()),
         body: attempt.body.as_ref()?,
         serves_both: attempt.operation.is_chat(),

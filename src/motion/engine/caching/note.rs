@@ -28,6 +28,8 @@ pub enum NotStored {
     Error,
     /// A guardrail failed, and let it pass.
     Guardrail,
+    /// A filter of the provider has withheld it, or a part of it.
+    Filtered,
     /// It was made of several attempts.
     Rescued,
     /// It is larger than an entry may be.
@@ -97,6 +99,7 @@ impl NotStored {
             Self::Incomplete => "incomplete",
             Self::Error => "error",
             Self::Guardrail => "guardrail",
+            Self::Filtered => "filtered",
             Self::Rescued => "rescued",
             Self::TooLarge => "too_large",
             Self::Compressed => "compressed",

@@ -2,9 +2,9 @@
 //!
 //! Looks into this process's memory alone, and calls nobody: not a shared store, and no model that makes vectors.
 
-use super::{CacheHeaders, CacheStatus, Caching, is_cacheable, key_parts, scope};
+use super::{CacheHeaders, CacheStatus, Caching, ClientHeaders, is_cacheable, key_parts, scope};
 use crate::engine::limit_preview::PreviewedRequest;
-use http::HeaderMap;
+use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
 use memory::cache::CacheKey;
@@ -45,7 +45,9 @@ pub fn preview(
         Some(CacheView { mode, status: status.as_str(), key: key.map(|key| key.to_string()), age })
     };
     let scope = scope(of.client.workspace, of.snapshot.stored.default_workspace(), wishes);
-    let parts = key_parts(of.metadata, &scope, &attempt, headers);
+    let uri = Uri::default();
+    let client = ClientHeaders { headers, uri: &uri, snapshot: of.snapshot };
+    let parts = key_parts(of.metadata, &scope, &attempt, &client);
     let parts = parts.filter(|_| is_cacheable(&attempt, of.request));
     let Some(key) = parts.and_then(|parts| parts.key().ok()) else {
         return view(CacheStatus::Disabled, None, None);

@@ -52,7 +52,9 @@ impl CompleteResponse<'_> {
             Err(why) => {
                 call.share.discard(why);
                 // What it was to replace is not wanted any more.
-                if call.share.is_refresh() && matches!(why, NotStored::TooLarge | NotStored::Compressed) {
+                if call.share.is_refresh()
+                    && matches!(why, NotStored::TooLarge | NotStored::Compressed | NotStored::Filtered)
+                {
                     caching.store.remove(&call.key, &call.scope);
                 }
                 Some(Err(why))
@@ -76,6 +78,10 @@ impl CompleteResponse<'_> {
         }
         if run.stream.state().status != Some(StatusCode::OK.as_u16()) || !body.is_complete_response() {
             return Err(NotStored::Incomplete);
+        }
+        // Filters err, and change: the next request is asked anew.
+        if body.summary().is_some_and(|summary| summary.is_filtered) {
+            return Err(NotStored::Filtered);
         }
         if call.max_age.is_zero() {
             return Err(NotStored::MaxAge);

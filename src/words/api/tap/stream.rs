@@ -170,11 +170,14 @@ impl EventReader {
         summary.note_model(chunk.model());
         let choices = chunk.choices();
         summary.content |= choices.iter().any(Choice::has_content);
+        choices.iter().filter_map(Choice::finish).for_each(|finish| summary.note_filter(&finish));
         summary.note_finish(choices.iter().find_map(Choice::finish));
         if chunk.is_gemini() {
             self.gemini = true;
-            let (content, finish) = vendor_event::candidates(chunk.candidates);
+            let (content, finishes) = vendor_event::candidates(chunk.candidates);
             summary.content |= content;
+            finishes.iter().for_each(|finish| summary.note_filter(finish));
+            let finish = finishes.into_iter().next();
             summary.note_finish(finish.or_else(|| vendor_event::block(chunk.prompt_feedback)));
         }
         self.usage(chunk.usage(), summary);

@@ -88,6 +88,30 @@ fn errors_in_a_stream_are_detected_in_every_dialect() {
 }
 
 #[test]
+fn an_answer_that_a_filter_withheld_is_told_from_others() {
+    let chunk = |finishes: &[&str]| {
+        let choices: Vec<String> = finishes
+            .iter()
+            .map(|finish| format!("{{\"delta\":{{}},\"finish_reason\":\"{finish}\"}}"))
+            .collect();
+        format!("data: {{\"choices\":[{}]}}\n\n", choices.join(","))
+    };
+    for (stream, wanted) in [
+        (chunk(&["stop"]), false),
+        (chunk(&["length"]), false),
+        (chunk(&["content_filter"]), true),
+        (chunk(&["stop", "content_filter"]), true),
+        (format!("{}{}", chunk(&["content_filter"]), chunk(&["stop"])), true),
+        ("data: {\"candidates\":[{\"finishReason\":\"STOP\"},{\"finishReason\":\"SAFETY\"}]}\n\n".to_owned(), true),
+        ("data: {\"promptFeedback\":{\"blockReason\":\"PROHIBITED_CONTENT\"},\"candidates\":[]}\n\n".to_owned(), true),
+        ("event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"refusal\"}}\n\n".to_owned(), true),
+        ("event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n".to_owned(), false),
+    ] {
+        assert_eq!(streamed(&stream).is_filtered, wanted, "{stream}");
+    }
+}
+
+#[test]
 fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
     let content = "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"finish_reason\\\":\\\"stop\\\"\"},\"finish_reason\":null}],\"usage\":null}\n\n";
     let finish = "data: {\"choices\":[{\"delta\":{},\"finish_reason\": \"stop\"}]}\n\n";

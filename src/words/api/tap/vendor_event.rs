@@ -16,20 +16,20 @@ struct Candidate<'a> {
 }
 
 /// Whether the `candidates` of one chunk have content that a user would see, and their finish reason.
-pub(super) fn candidates(raw: Raw<'_>) -> (bool, Option<String>) {
+pub(super) fn candidates(raw: Raw<'_>) -> (bool, Vec<String>) {
     #[derive(Deserialize)]
     struct Content {
         #[serde(default)]
         parts: Vec<HasContent>,
     }
     let mut content = false;
-    let mut finish = None;
+    let mut finishes = Vec::new();
     for candidate in raw.and_then(parse::<Vec<Candidate<'_>>>).unwrap_or_default() {
         let parsed = candidate.content.and_then(parse::<Content>);
         content |= parsed.is_some_and(|parsed| parsed.parts.iter().any(|part| part.0));
-        finish = finish.or_else(|| raw_text(candidate.finish));
+        finishes.extend(raw_text(candidate.finish));
     }
-    (content, finish)
+    (content, finishes)
 }
 
 /// Why Google blocked a prompt: `blockReason` of `promptFeedback`.
