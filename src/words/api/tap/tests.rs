@@ -216,7 +216,8 @@ fn opaque_bodies_report_only_their_first_byte() {
     assert!(tap.push(b"\xff\xfb"));
     assert!(!tap.push(b"{\"usage\":{\"prompt_tokens\":1}}"));
     tap.finish();
-    assert_eq!(tap.summary(), &ResponseSummary { content: true, ..ResponseSummary::default() });
+    let wanted = ResponseSummary { content: true, is_unread: true, ..ResponseSummary::default() };
+    assert_eq!(tap.summary(), &wanted);
 }
 
 #[test]
