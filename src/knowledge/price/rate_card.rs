@@ -351,6 +351,11 @@ impl RateCard {
         self.units & 1 << Unit::WebSearch as u32 != 0
     }
 
+    /// Whether searches of a reranker are billed by the piece, at any time and tier.
+    pub fn bills_reranks(&self) -> bool {
+        self.units & 1 << Unit::RerankSearch as u32 != 0
+    }
+
     fn dearest(&self, input: u64, tier: ExpectedTier<'_>, at: Timestamp) -> Dearest {
         let selection = |service_tier| Selection { service_tier, is_batch: false, at };
         let (in_force, variants) = match tier {
