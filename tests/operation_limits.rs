@@ -68,12 +68,7 @@ const CALLS: &[Call] = &[
     ("images", "POST", "/v1/images/generations", r#"{"model":"gpt-image-1","prompt":"it is hidden"}"#),
     ("image_edits", "POST", "/v1/images/edits", FORM),
     ("image_variations", "POST", "/v1/images/variations", FORM),
-    (
-        "speech",
-        "POST",
-        "/v1/audio/speech",
-        r#"{"model":"gpt-4o-mini-tts","input":"it is hidden","voice":"alloy"}"#,
-    ),
+    ("speech", "POST", "/v1/audio/speech", r#"{"model":"tts-1","input":"it is hidden","voice":"alloy"}"#),
     ("transcriptions", "POST", "/v1/audio/transcriptions", FORM),
     ("translations", "POST", "/v1/audio/translations", FORM),
     ("moderations", "POST", "/v1/moderations", r#"{"model":"gpt-4o","input":"it is hidden"}"#),
@@ -319,6 +314,7 @@ impl Room {
         let text = |log: &Value| log["cost_status"].as_str().map(str::to_owned);
         let (reported, silent) = (text(&reported), text(&silent));
         let cell = match (reported.as_deref(), silent.as_deref()) {
+            (Some("priced"), Some("priced")) if call.0 == "speech" => "characters",
             (Some("priced"), Some("priced")) => "tokens",
             (Some("priced"), Some("unknown")) => "reported",
             (Some("unknown"), Some("unknown")) => "unknown",
@@ -449,6 +445,8 @@ async fn a_response_without_a_report_has_an_unknown_cost() {
         ("POST", "/v1/proxy/v1/batches", unnamed, "unknown"),
         ("POST", "/v1/proxy/v1/empty", unnamed, "unknown"),
         ("POST", "/v1/proxy/v1/zipped", unnamed, "unknown"),
+        // By the token, of which no response tells.
+        ("POST", "/v1/audio/speech", r#"{"model":"gpt-4o-mini-tts","input":"a","voice":"alloy"}"#, "unknown"),
         ("POST", "/v1/images/generations", r#"{"model":"gpt-image-1","prompt":"a","n":1}"#, "unknown"),
         ("POST", "/v1/proxy/v1/batches/b_1/cancel", NONE, ""),
         ("POST", "/v1/proxy/v1/moved", unnamed, ""),
@@ -463,10 +461,14 @@ async fn a_response_without_a_report_has_an_unknown_cost() {
         assert_eq!(header.as_deref().unwrap_or_default(), wanted, "{method} {path}");
         assert_eq!(log["cost"], Value::Null, "{method} {path}: {log}");
     }
+    // Twelve characters at $15 a million.
+    let spoken = *CALLS.iter().find(|call| call.0 == "speech").unwrap();
+    let (log, _) = room.logged(spoken, false).await;
+    assert_eq!((&log["cost_status"], &log["cost"]), (&json!("priced"), &json!(0.018)), "{log}");
     let (log, _) = room.logged(("", "POST", "/v1/proxy/v1/batches", unnamed), true).await;
     assert_eq!((&log["cost_status"], &log["total_units"]), (&json!("unknown"), &Value::Null), "{log}");
     let unpriced = room.gateway.metric(r#"turnpike_unpriced_attempts_total{provider="openai"}"#).await;
-    assert_eq!(unpriced, Some(12.0));
+    assert_eq!(unpriced, Some(13.0));
 }
 
 /// A response in the background is not over with its first response: a hard budget keeps what it holds for it.

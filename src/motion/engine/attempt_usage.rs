@@ -71,6 +71,11 @@ impl Observed {
         if is_charged && is_unmeasured(attempt, response, true) {
             return Self::Unmeasured;
         }
+        if let Some(characters) = spoken(attempt).filter(|_| is_charged && response.usage.is_none()) {
+            let used = AttemptUsage { source: UsageSource::Counted, ..AttemptUsage::unmeasured() };
+            let usage = Usage { characters, ..Usage::default() }.capped();
+            return Self::Reported(Box::new(AttemptUsage { usage, ..used }));
+        }
         match AttemptUsage::reported(response) {
             // A report that came with the finish, or after it, is the last one.
             Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
@@ -125,10 +130,19 @@ pub(super) fn is_unmeasured(attempt: &Attempt, response: &ResponseSummary, is_wh
     match billing(attempt) {
         Billing::None => false,
         Billing::Later => true,
-        Billing::Other => !is_reported && (is_whole || response.is_unread),
+        Billing::Other => !is_reported && (is_whole || response.is_unread) && spoken(attempt).is_none(),
         Billing::IfReported => !is_reported && !cancels(&attempt.path) && (is_whole || response.is_unread),
         Billing::Tokens => !is_reported && (response.is_compressed || (is_whole && runs_on(attempt))),
     }
+}
+
+/// How many characters are spoken for it, where that is what it is for.
+pub(super) fn spoken(attempt: &Attempt) -> Option<u64> {
+    if attempt.sent_operation != Operation::Speech {
+        return None;
+    }
+    let body = Body::parse(attempt.body.clone()?).ok()?;
+    body.text("input").map(|text| text.chars().count() as u64)
 }
 
 /// Whether the provider goes on with it after this response: one in the background, which a later request fetches.

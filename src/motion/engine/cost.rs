@@ -2,7 +2,7 @@
 //!
 //! The prices are those in force when the request began. Not here: the arithmetic (`price`).
 
-use super::attempt_usage::{billing, is_unmeasured};
+use super::attempt_usage::{billing, is_unmeasured, spoken};
 use super::record::{AttemptRecord, AttemptUsage, UsageSource};
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
@@ -73,6 +73,9 @@ pub(super) fn is_unknown(
     match rating {
         Rating::Unknown => true,
         Rating::Free => false,
-        Rating::Priced(_) => response.is_some_and(|response| is_unmeasured(attempt, response, is_whole)),
+        Rating::Priced(card) => {
+            let is_unmeasured = response.is_some_and(|response| is_unmeasured(attempt, response, is_whole));
+            is_unmeasured || (spoken(attempt).is_some() && !card.bills_characters())
+        }
     }
 }

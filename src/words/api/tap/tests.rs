@@ -347,6 +347,7 @@ fn expected_usage(usage: &Value) -> Option<Usage> {
             "/server_tool_use_details/web_search_requests",
         ]),
         rerank_searches: 0,
+        characters: 0,
     })
 }
 
