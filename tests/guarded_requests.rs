@@ -364,7 +364,10 @@ async fn checks_that_need_no_text_run_on_operations_without_one() {
             446,
         ),
         // A check of texts has none to read there.
-        ("/v1/images/generations", &image, &json!({"input_guardrails": none_of("a", true)}), 200),
+        ("/v1/batches", &provider_file, &json!({"input_guardrails": none_of("24h", true)}), 200),
+        // What is drawn, said, judged and ranked is a text.
+        ("/v1/images/generations", &image, &json!({"input_guardrails": none_of("a", true)}), 446),
+        ("/v1/images/generations", &image, &json!({"input_guardrails": none_of("b", true)}), 200),
         (
             "/v1/deployments/bad/chat/completions",
             &json!({"messages": []}),

@@ -93,6 +93,7 @@ mod metrics;
 mod model_names;
 mod models;
 mod observability;
+mod operation_limits;
 mod operations;
 mod operators;
 mod outbound;

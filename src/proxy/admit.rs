@@ -263,7 +263,9 @@ async fn dispatch(
             judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
         }
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
-        let started = native::start(&gateway.engine, session, ctx, *attempt).await;
+        let held = gateway.engine.hold_native(&mut ctx.request, &admitted.request, *attempt).await;
+        let held = held.map_err(|error| native::fail_request(&mut ctx.request, error))?;
+        let started = native::start(&gateway.engine, session, ctx, held).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
     let is_list = ctx.request.api.operation == Operation::ListGenerateContent;

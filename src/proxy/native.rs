@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{HeaderMap, StatusCode};
 use judgment::route::admission::is_sent_with_body;
-use judgment::route::attempt::Attempt;
 use knowledge::provider::credential_mask::MaskedBody;
 use memory::auth::KEY_PROTOCOL;
 use motion::engine::body_pace::UploadPace;
 use motion::engine::credentials;
 use motion::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
+use motion::engine::limit_holds::HeldAttempt;
 use motion::engine::peer_selection::PeerSelection;
 use motion::engine::request_context::RequestContext;
 use motion::engine::upstream_headers::UpstreamHeaders;
@@ -61,7 +61,7 @@ pub(super) fn stopped() -> Box<PingoraError> {
     PingoraError::explain(GATEWAY_ERROR, "see the access line")
 }
 
-/// Prepares Pingora to proxy `attempt`.
+/// Prepares Pingora to proxy an attempt.
 ///
 /// # Errors
 /// Its credentials are not available.
@@ -69,8 +69,9 @@ pub(super) async fn start(
     engine: &Engine,
     session: &mut Session,
     ctx: &mut Ctx,
-    mut attempt: Attempt,
+    held: HeldAttempt,
 ) -> std::result::Result<(), Error> {
+    let mut attempt = held.into_native();
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
     attempt.trace_parent = request.span.of_attempt(&engine.shared);

@@ -52,6 +52,11 @@ impl Needs {
             | Operation::CountTokens
             | Operation::GeminiCountTokens
             | Operation::ResponsesInputTokens
+            // What is drawn, said, judged and ranked.
+            | Operation::Images
+            | Operation::Speech
+            | Operation::Moderations
+            | Operation::Rerank
             // The generic endpoint: where its body is read.
             | Operation::Passthrough => Self::Text,
             // Which model a batch is for is in the file that it names.
@@ -86,7 +91,8 @@ mod tests {
         for (operation, wanted) in [
             (Operation::Responses, Needs::Text),
             (Operation::CountTokens, Needs::Text),
-            (Operation::Images, Needs::Body),
+            (Operation::Images, Needs::Text),
+            (Operation::Rerank, Needs::Text),
             (Operation::FineTuningCreate, Needs::Body),
             (Operation::Transcriptions, Needs::Model),
             (Operation::FilesUpload, Needs::Nothing),

@@ -219,6 +219,8 @@ impl Subject {
             (HookPhase::After, _) => Reading::Response,
             // Not where it is too deep, or so ambiguous that it is refused.
             (_, Operation::Passthrough) if self.ambiguous.is_none() && !has_shape => Reading::AnyRequest,
+            // Its texts stand in members that no other operation has.
+            (_, Operation::Rerank) if self.ambiguous.is_none() => Reading::AnyRequest,
             _ => Reading::Request,
         }
     }

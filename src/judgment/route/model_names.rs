@@ -257,7 +257,8 @@ impl Request {
     fn calls_model(&self) -> bool {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
         let is_batch = self.operation == Operation::BatchesCreate;
-        is_upgrade || is_batch || (self.sends() && self.operation.billing() != Billing::None)
+        let is_billed = !matches!(self.operation.billing(), Billing::None | Billing::Later);
+        is_upgrade || is_batch || (self.sends() && is_billed)
     }
 }
 

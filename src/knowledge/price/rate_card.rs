@@ -288,7 +288,7 @@ impl RateCard {
             let Some(price) = in_force.price(unit, usage.input) else { continue };
             has_rates = true;
             by_token |= unit.is_input() || unit.is_output();
-            by_piece |= matches!(unit, Unit::Request | Unit::RerankSearch);
+            by_piece |= matches!(unit, Unit::Request | Unit::RerankSearch | Unit::Characters);
             let count = unit.count(usage);
             if count == 0 {
                 continue;
@@ -303,8 +303,8 @@ impl RateCard {
             output += if unit.is_output() { remainder } else { 0 };
             sum = sum.saturating_add(remainder.saturating_mul(scaled(unit, price)));
         }
-        let was_used =
-            usage.input > 0 || usage.output > 0 || usage.web_searches > 0 || usage.rerank_searches > 0;
+        let pieces = [usage.web_searches, usage.rerank_searches, usage.characters];
+        let was_used = usage.input > 0 || usage.output > 0 || pieces.iter().any(|count| *count > 0);
         let has_all = input >= i128::from(usage.input) && output >= i128::from(usage.output);
         let is_priced = has_rates && (has_priced_use || !was_used) && (has_all || (by_piece && !by_token));
         is_priced.then(|| nanodollars(sum))
@@ -349,6 +349,16 @@ impl RateCard {
     /// Whether searches of the web are billed by the piece, at any time and tier.
     pub fn bills_searches(&self) -> bool {
         self.units & 1 << Unit::WebSearch as u32 != 0
+    }
+
+    /// Whether searches of a reranker are billed by the piece, at any time and tier.
+    pub fn bills_reranks(&self) -> bool {
+        self.units & 1 << Unit::RerankSearch as u32 != 0
+    }
+
+    /// Whether the characters of a text that is spoken are billed, at any time and tier.
+    pub fn bills_characters(&self) -> bool {
+        self.units & 1 << Unit::Characters as u32 != 0
     }
 
     fn dearest(&self, input: u64, tier: ExpectedTier<'_>, at: Timestamp) -> Dearest {

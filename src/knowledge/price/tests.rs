@@ -62,6 +62,7 @@ fn random_usage(random: &mut fastrand::Rng) -> Usage {
         cached_image: 0,
         web_searches: part(9),
         rerank_searches: part(3),
+        characters: 0,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The names of prices are those of genai-prices' data, and so is the rule of how units contain each other: a unit whose
 //! properties are all properties of another contains it (input tokens contain cache reads, which contain cached audio). Units
-//! of that data which no response's usage tells us (seconds of audio, characters, pages) are not here: their prices are
+//! of that data which neither a response's usage nor the request tells us (seconds of audio, pages) are not here: their prices are
 //! read over. Not here: the arithmetic (`rate_card`).
 
 use words::api::usage::Usage;
@@ -27,6 +27,7 @@ pub enum Unit {
     WebSearch,
     RerankSearch,
     Request,
+    Characters,
 }
 
 // Properties of units.
@@ -43,9 +44,10 @@ const VIDEO: u16 = 1 << 9;
 const WEB_SEARCH: u16 = 1 << 10;
 const RERANK_SEARCH: u16 = 1 << 11;
 const REQUEST: u16 = 1 << 12;
+const CHARACTERS: u16 = 1 << 13;
 
 impl Unit {
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = 18;
 
     pub const ALL: [Self; Self::COUNT] = [
         Self::Input,
@@ -65,9 +67,10 @@ impl Unit {
         Self::WebSearch,
         Self::RerankSearch,
         Self::Request,
+        Self::Characters,
     ];
 
-    /// The name of its price in catalogues and in the overlay: dollars per million tokens or per thousand calls.
+    /// The name of its price in catalogues and in the overlay: dollars per million tokens or characters, or per thousand calls.
     pub fn price_key(self) -> &'static str {
         match self {
             Self::Input => "input_mtok",
@@ -87,6 +90,7 @@ impl Unit {
             Self::WebSearch => "web_searches_kcount",
             Self::RerankSearch => "rerank_searches_kcount",
             Self::Request => "requests_kcount",
+            Self::Characters => "input_mchars",
         }
     }
 
@@ -166,6 +170,7 @@ impl Unit {
             Self::WebSearch => usage.web_searches,
             Self::RerankSearch => usage.rerank_searches,
             Self::Request => 1,
+            Self::Characters => usage.characters,
         }
     }
 
@@ -188,6 +193,7 @@ impl Unit {
             Self::WebSearch => WEB_SEARCH,
             Self::RerankSearch => RERANK_SEARCH,
             Self::Request => REQUEST,
+            Self::Characters => CHARACTERS,
         }
     }
 }

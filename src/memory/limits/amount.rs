@@ -24,6 +24,8 @@ pub struct Estimate<'a> {
     pub max_cost: Option<i64>,
     /// The provider may search the web for it as often as it likes, and bills searches by the piece: `hard` limits on cost refuse it.
     pub searches_freely: bool,
+    /// Whether a bound of its output can be set: `fit` lowers one. An image, a form, a request of unknown shape has none.
+    pub can_be_bounded: bool,
     /// The price is declared to be nothing: limits on cost do not apply.
     pub is_free: bool,
     /// Nanodollars of the most input with that much output; never less for more. For limits that `fit`.
@@ -45,6 +47,7 @@ impl Default for Estimate<'_> {
             cost: None,
             max_cost: None,
             searches_freely: false,
+            can_be_bounded: true,
             is_free: false,
             cost_of: None,
             is_made: false,
@@ -95,6 +98,9 @@ impl Estimate<'_> {
     /// It cannot be foretold, and why.
     pub(super) fn hard_amount(&self, limit: &Limit, fitted: Option<u64>) -> Result<i64, Cause> {
         let is_unpriced = limit.is_cost() && self.cost.is_none();
+        if limit.counts() != Counted::Requests && self.max_output_tokens.is_none() && !self.can_be_bounded {
+            return Err(Cause::Unboundable);
+        }
         if limit.is_cost() && self.searches_freely {
             return Err(Cause::UnboundedSearches);
         }

@@ -143,7 +143,7 @@ impl Judgment<'_> {
 
     /// The output for which all limits that fit have room, or one token if one has none. `None`: no limit fits.
     fn fitted(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Option<u64> {
-        if self.estimate.is_made {
+        if self.estimate.is_made || !self.estimate.can_be_bounded {
             return None;
         }
         let mut lowest = None;

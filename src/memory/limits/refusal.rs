@@ -91,6 +91,8 @@ pub enum Cause {
     UnknownPrice,
     /// A `hard` limit, and a request whose output has no bound.
     NoBound,
+    /// A `hard` limit, and a request of a kind that has no bound: an image, a form, one of unknown shape.
+    Unboundable,
     /// A `hard` limit on cost, and a request for which the provider may search the web as often as it likes, billed by the piece.
     UnboundedSearches,
     /// Not used up, but (`hard`) the rest does not pay for the most that this request can cost.
@@ -108,6 +110,7 @@ impl Cause {
             Self::Reserved => "reserved",
             Self::UnknownPrice => "unknown_price",
             Self::NoBound => "no_bound",
+            Self::Unboundable => "unboundable",
             Self::UnboundedSearches => "unbounded_searches",
             Self::DoesNotFit => "does_not_fit",
             Self::Spent => "spent",

@@ -59,21 +59,37 @@ pub(super) struct Uncounted {
 impl Observed {
     /// What an attempt with a successful status used. `attempt` is the one whose response it is.
     pub fn of(attempt: &Arc<Attempt>, response: &ResponseSummary) -> Self {
-        let billing = billing(attempt);
         // An error with a successful status is no output.
         let has_content = response.content && (response.error.is_none() || !response.text.is_empty());
         let has_output = has_content || response.usage.is_some() || !response.text.is_empty();
-        let is_counted = match billing {
+        let is_failed = response.error.is_some() && !has_output;
+        let (is_charged, is_counted) = match billing(attempt) {
             Billing::None => return Self::Nothing,
-            Billing::Tokens => has_output,
-            Billing::IfReported | Billing::Other => false,
+            Billing::Tokens => (has_output, has_output),
+            Billing::IfReported | Billing::Other | Billing::Later => (!is_failed, false),
         };
+        if is_charged && is_unmeasured(attempt, response, true) {
+            return Self::Unmeasured;
+        }
+        if let Some(characters) = spoken(attempt).filter(|_| is_charged && response.usage.is_none()) {
+            let used = AttemptUsage { source: UsageSource::Counted, ..AttemptUsage::unmeasured() };
+            let usage = Usage { characters, ..Usage::default() }.capped();
+            return Self::Reported(Box::new(AttemptUsage { usage, ..used }));
+        }
         match AttemptUsage::reported(response) {
             // A report that came with the finish, or after it, is the last one.
             Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
-            None if has_output && (billing == Billing::Other || response.is_compressed) => Self::Unmeasured,
             _ if is_counted => Self::Uncounted(Box::new(Uncounted::new(attempt, response))),
             _ => Self::Nothing,
+        }
+    }
+
+    /// What is charged for a connection that speaks another protocol from here on: nothing of it is read but usage of sessions that are
+    /// an operation.
+    pub(super) fn of_socket(attempt: &Arc<Attempt>, response: &ResponseSummary) -> Self {
+        match attempt.operation.billing() {
+            Billing::IfReported => Self::Unmeasured,
+            _ => Self::of(attempt, response),
         }
     }
 
@@ -93,24 +109,66 @@ impl Observed {
 }
 
 /// What is charged for the response of an attempt. On a path that is no operation's, nothing for what only reads or deletes, because it
-/// was paid when it was made, and nothing for what manages a batch: the batch reports the usage of all its requests each time.
-fn billing(attempt: &Attempt) -> Billing {
+/// was paid when it was made. What makes a batch there is paid later: the batch reports the usage of all its requests each time.
+pub(super) fn billing(attempt: &Attempt) -> Billing {
     match attempt.operation.billing() {
-        Billing::IfReported if attempt.method != Method::POST || manages_batch(&attempt.path) => {
-            Billing::None
-        }
+        Billing::IfReported if !makes(&attempt.method) => Billing::None,
+        Billing::IfReported if manages_batch(&attempt.path) && cancels(&attempt.path) => Billing::None,
+        Billing::IfReported if manages_batch(&attempt.path) => Billing::Later,
         billing => billing,
     }
 }
 
-/// Whether a path is one of a provider's batch API.
+/// Whether such a request may make something, on a path that is no operation's. The others read or delete.
+pub(super) fn makes(method: &Method) -> bool {
+    ![Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method)
+}
+
+/// Whether something is charged for such a response, and it does not say what. `is_whole`: all of it was read that will be.
+pub(super) fn is_unmeasured(attempt: &Attempt, response: &ResponseSummary, is_whole: bool) -> bool {
+    let is_reported = response.usage.is_some();
+    match billing(attempt) {
+        Billing::None => false,
+        Billing::Later => true,
+        Billing::Other => !is_reported && (is_whole || response.is_unread) && spoken(attempt).is_none(),
+        Billing::IfReported => !is_reported && !cancels(&attempt.path) && (is_whole || response.is_unread),
+        Billing::Tokens => !is_reported && (response.is_compressed || (is_whole && runs_on(attempt))),
+    }
+}
+
+/// How many characters are spoken for it, where that is what it is for.
+pub(super) fn spoken(attempt: &Attempt) -> Option<u64> {
+    if attempt.sent_operation != Operation::Speech {
+        return None;
+    }
+    let body = Body::parse(attempt.body.clone()?).ok()?;
+    body.text("input").map(|text| text.chars().count() as u64)
+}
+
+/// Whether the provider goes on with it after this response: one in the background, which a later request fetches.
+fn runs_on(attempt: &Attempt) -> bool {
+    let is_response = matches!(attempt.sent_operation, Operation::Responses);
+    let body = attempt.body.as_deref().filter(|_| is_response).unwrap_or_default();
+    let mut members = walk::members(body).into_iter().flatten();
+    members.any(|(name, value)| name == b"background" && value == b"true")
+}
+
+/// Whether a path is that of what ends a job: `…/batches/{id}/cancel`, `…/threads/{id}/runs/{id}/cancel`, `…/batches/{id}:cancel`.
+fn cancels(path: &str) -> bool {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    path.ends_with("/cancel") || path.ends_with(":cancel")
+}
+
+/// Whether a path is one of a provider's batch API. A model or a deployment may have any name.
 fn manages_batch(path: &str) -> bool {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let is_batch = |segment: &str| {
         matches!(segment, "batch" | "batches" | "batchPredictionJobs")
             || segment.ends_with(":batchGenerateContent")
     };
-    path.split('/').any(is_batch)
+    let before = std::iter::once("").chain(path.split('/'));
+    let named = |before: &str| matches!(before, "deployments" | "model");
+    path.split('/').zip(before).any(|(segment, before)| is_batch(segment) && !named(before))
 }
 
 impl Uncounted {
@@ -217,11 +275,29 @@ mod tests {
         ] {
             assert!(manages_batch(path), "{path}");
         }
-        for path in
-            ["/v1/chat/completions?to=/batches", "/v1/minibatches", "/v1beta/models/m:batchEmbedContents"]
-        {
+        for path in [
+            "/v1/chat/completions?to=/batches",
+            "/v1/minibatches",
+            "/v1beta/models/m:batchEmbedContents",
+            "/openai/deployments/batch/chat/completions",
+            "/model/batch/converse",
+        ] {
             assert!(!manages_batch(path), "{path}");
         }
+    }
+
+    #[test]
+    fn what_reads_deletes_or_cancels_makes_nothing() {
+        for method in [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS] {
+            assert!(!makes(&method), "{method}");
+        }
+        for method in [Method::POST, Method::PUT, Method::PATCH] {
+            assert!(makes(&method), "{method}");
+        }
+        for path in ["/v1/batches/b/cancel?x=y", "/v1/threads/t/runs/r/cancel", "/v1beta/batches/b:cancel"] {
+            assert!(cancels(path), "{path}");
+        }
+        assert!(!cancels("/v1/chat/completions?then=/cancel"));
     }
 
     #[test]

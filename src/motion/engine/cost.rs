@@ -2,6 +2,7 @@
 //!
 //! The prices are those in force when the request began. Not here: the arithmetic (`price`).
 
+use super::attempt_usage::{billing, is_unmeasured, spoken};
 use super::record::{AttemptRecord, AttemptUsage, UsageSource};
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
@@ -9,6 +10,7 @@ use judgment::route::target::Target;
 use knowledge::price::{Charge, Cost, CostStatus, Rating, RequestPrices};
 use std::sync::Arc;
 use words::api::operation::Billing;
+use words::api::tap::ResponseSummary;
 
 /// Prices what one attempt used.
 pub(super) fn price(prices: &RequestPrices, attempt: &mut AttemptRecord, is_batch: bool, at: Timestamp) {
@@ -48,16 +50,32 @@ pub(super) fn of_request(attempts: &[AttemptRecord]) -> Option<Cost> {
     Some(costs.fold(first, |sum, cost| sum.plus(cost)))
 }
 
-/// Whether a response of this attempt costs something and has no price. `response_model`: as far as the response names it.
-pub(super) fn is_unpriced(prices: &RequestPrices, attempt: &Attempt, response_model: Option<&str>) -> bool {
-    if matches!(attempt.operation.billing(), Billing::None | Billing::IfReported)
-        || attempt.local_count.is_some()
-    {
+/// Whether a response of this attempt costs something, and nobody knows what: it has no price, or does not say what it used. `is_whole`:
+/// all of the response was read that will be.
+pub(super) fn is_unknown(
+    prices: &RequestPrices,
+    attempt: &Attempt,
+    response: Option<&ResponseSummary>,
+    is_whole: bool,
+) -> bool {
+    if billing(attempt) == Billing::None || attempt.local_count.is_some() {
         return false;
     }
     let vendor = attempt.target.provider.id();
     let own = attempt.target.own_prices.as_deref();
-    let is_unknown = |model: &str| matches!(prices.rating(vendor, model, own), Rating::Unknown);
-    let models = [attempt.model.as_deref(), response_model];
-    models.into_iter().flatten().all(is_unknown)
+    let rate = |model: &str| prices.rating(vendor, model, own);
+    let requested = attempt.model.as_deref();
+    let responded = response.and_then(|response| response.model.as_deref());
+    let rating = match requested.map(rate) {
+        Some(rating) if responded.is_none() || !matches!(rating, Rating::Unknown) => rating,
+        _ => rate(responded.unwrap_or_default()),
+    };
+    match rating {
+        Rating::Unknown => true,
+        Rating::Free => false,
+        Rating::Priced(card) => {
+            let is_unmeasured = response.is_some_and(|response| is_unmeasured(attempt, response, is_whole));
+            is_unmeasured || (spoken(attempt).is_some() && !card.bills_characters())
+        }
+    }
 }

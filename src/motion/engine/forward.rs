@@ -394,8 +394,9 @@ fn client_header(
 ) -> Box<ResponseHeader> {
     let streams = body.shape.streams;
     ctx.record.streamed = streams;
-    let model = body.summary().and_then(|summary| summary.model.as_deref());
-    ctx.facts.is_unpriced = run.calls_target() && cost::is_unpriced(&ctx.prices, &run.attempt, model);
+    let is_whole = !streams && body.is_finished();
+    ctx.facts.is_unpriced =
+        run.calls_target() && cost::is_unknown(&ctx.prices, &run.attempt, body.summary(), is_whole);
     ctx.facts.lacks_reason = body.summary().is_some_and(|summary| summary.lacks_reason);
     let ctx = &*ctx;
     if body.has_own_type() && header.status == StatusCode::CREATED {

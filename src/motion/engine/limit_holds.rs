@@ -16,7 +16,8 @@ mod reserving;
 
 pub(super) use attempt_hold::{NotHeldAttempt, hold_attempt};
 pub(super) use facts::{RequestFacts, key, only_reads, target_facts};
-pub(crate) use held_attempt::{HeldAttempt, SealedAttempt};
+pub use held_attempt::HeldAttempt;
+pub(crate) use held_attempt::SealedAttempt;
 pub(super) use layer::compile;
 pub(super) use metadata::Metadata;
 pub(super) use reserving::reserve_request;

@@ -54,7 +54,7 @@ pub struct LimitView {
     pub counts: &'static str,
     pub unit: Option<&'static str>,
     pub hard: bool,
-    /// `passes`, or why it refuses: `rate`, `reserved`, `unknown_price`, `no_bound`, `unbounded_searches`, `does_not_fit`, `spent`.
+    /// `passes`, or why it refuses: `rate`, `reserved`, `unknown_price`, `no_bound`, `unboundable`, `unbounded_searches`, `does_not_fit`, `spent`.
     pub decision: &'static str,
     /// When its window ends; absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]

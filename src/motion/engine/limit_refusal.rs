@@ -165,6 +165,10 @@ fn message(refusal: &Refusal) -> String {
         (Cause::NoBound, _) => format!(
             "{name} is a hard limit, and the request sets no bound to its output. Send max_completion_tokens (or max_tokens)."
         ),
+        (Cause::Unboundable, _) => format!(
+            "{name} is a hard limit, and the gateway knows no bound of what such a request uses: it is for chats, completions, messages, \
+             responses and embeddings. Other requests need a limit that is not hard."
+        ),
         (Cause::UnboundedSearches, _) => format!(
             "{name} is a hard limit on cost, and for this request the provider may search the web as often as it likes, at a price for each \
              search. Send max_tool_calls (Responses API) or max_uses of the tool (Messages API), or no search tool."

@@ -243,7 +243,12 @@ impl RecordBuilder {
         was_sent: bool,
     ) {
         if self.attempts.is_forwarded {
-            self.used(Observed::of(attempt, response));
+            self.used(match self.attempts.all.last().and_then(|last| last.status) {
+                Some(101) => Observed::of_socket(attempt, response),
+                // It is elsewhere, or the client has it.
+                Some(300..400) => Observed::Nothing,
+                _ => Observed::of(attempt, response),
+            });
         }
         let mut attempts = self.attempts.all.iter_mut().rev();
         if let Some(record) = attempts.find(|record| Arc::ptr_eq(&record.target, &attempt.target)) {

@@ -45,11 +45,15 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
         http::StatusCode::SWITCHING_PROTOCOLS => {
             (ctx.api.operation == Operation::Realtime).then(Tap::of_socket)
         }
-        _ => (streamed || json).then(|| Tap::new(ctx.api.operation, streamed, json, length)),
+        _ if readable => Some(Tap::new(ctx.api.operation, streamed, json, length)),
+        _ => Some(Tap::of_compressed()),
     };
     let response_status = response.status;
     let attempt = ctx.facts.attempt.as_ref().filter(|_| response_status.is_success());
-    ctx.facts.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));
+    ctx.facts.is_unpriced = attempt.is_some_and(|attempt| {
+        let response = ctx.observers.tap.as_ref().map(Tap::summary);
+        cost::is_unknown(&ctx.prices, attempt, response, false)
+    });
     header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
         if ctx.observers.rewriter.is_some() {
             headers.remove(CONTENT_LENGTH);
@@ -243,7 +247,7 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
         ctx.record.traffic.first_byte = Some(Instant::now());
     }
     if let Some(tap) = &mut ctx.observers.tap {
-        let first_token = tap.push(chunk);
+        let first_token = tap.push(chunk) && !tap.summary().is_unread;
         if first_token && ctx.record.traffic.first_token.is_none() {
             ctx.record.traffic.first_token = Some(Instant::now());
         }

@@ -8,11 +8,12 @@ use super::attempt::layers::{self, LAYERS};
 use super::caching::Caching;
 use super::connections::Connections;
 use super::downstream::{Aborted, Downstream};
+use super::limit_holds::{HeldAttempt, NotHeldAttempt, hold_attempt};
 use super::orchestrator::{self, Admitted};
 use super::own_run;
 use super::request_context::RequestContext;
 use super::sinks::Sinks;
-use judgment::route::attempt::Attempt;
+use judgment::route::attempt::{Attempt, Request};
 use judgment::route::target::Target;
 use memory::limits::Limits;
 use memory::net::outbound::connector::Connector;
@@ -20,6 +21,7 @@ use memory::net::outbound::side_http::SideHttpClient;
 use memory::state::Shared;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use words::error::Error;
 
 /// How many requests may have hooks running that nothing waits for; those of more are left out and counted.
 const MAX_BACKGROUND_HOOKS: usize = 512;
@@ -77,5 +79,22 @@ impl Engine {
     /// hooks run and their credentials fetched.
     pub fn goes_native(&self, attempt: &Attempt, is_upgrade: bool) -> bool {
         layers::lets_go_native(self, attempt, is_upgrade)
+    }
+
+    /// Has the limits hold what an attempt that Pingora proxies natively may use: it passes no layer.
+    ///
+    /// # Errors
+    /// Those of the limits that refuse it.
+    pub async fn hold_native(
+        &self,
+        ctx: &mut RequestContext,
+        request: &Request,
+        attempt: Attempt,
+    ) -> Result<HeldAttempt, Error> {
+        hold_attempt(self, ctx, request, attempt, false).await.map_err(|not_held| match not_held {
+            NotHeldAttempt::Refused(error) => error,
+            // Only the output of what is read is fitted.
+            NotHeldAttempt::TooLong => Error::internal("held for less"),
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
-use http::Method;
+use super::attempt_usage::makes;
 use jiff::Timestamp;
 use judgment::route::attempt::Request;
 use judgment::route::target::Target;
@@ -29,6 +29,8 @@ pub(super) struct UsageEstimate {
     max_searches: Option<u64>,
     /// Whether a limit is to be judged by what the request can use at most.
     for_hard: bool,
+    /// Whether its output can be bounded.
+    can_be_bounded: bool,
     rating: Rating,
     service_tier: Option<String>,
     at: Timestamp,
@@ -59,6 +61,7 @@ impl UsageEstimate {
         let service_tier = service_tier.map(Cow::into_owned);
         let rating = match rating {
             Rating::Priced(card) if card.lacks(service_tier.as_deref()) => Rating::Unknown,
+            _ if manages(request.operation) => Rating::Free,
             rating => rating,
         };
         let bills_searches = for_hard && rating.card().is_some_and(|card| card.bills_searches());
@@ -69,10 +72,13 @@ impl UsageEstimate {
         Self {
             input: (bytes / BYTES_PER_TOKEN) as u64,
             max_input: bytes as u64,
-            max_output: max_output(request),
+            // As many searches as the reranker makes of the documents.
+            max_output: max_output(request)
+                .filter(|_| !rating.card().is_some_and(|card| card.bills_reranks())),
             choices: request.outputs(),
             max_searches,
             for_hard,
+            can_be_bounded: request.operation.is_chat() && body.is_some_and(Body::is_object),
             rating,
             service_tier,
             at,
@@ -92,6 +98,7 @@ impl UsageEstimate {
             cost: self.likely_cost(output),
             max_cost: self.max_output.filter(|_| self.for_hard).and_then(|output| self.max_cost(output)),
             searches_freely: self.max_searches.is_none(),
+            can_be_bounded: self.can_be_bounded,
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
             is_made: false,
@@ -120,12 +127,23 @@ impl UsageEstimate {
     }
 }
 
+/// Whether it only ends or deletes something, which costs nothing: with a budget that is spent, what costs something must still be stopped.
+fn manages(operation: Operation) -> bool {
+    use Operation as O;
+    matches!(
+        operation,
+        O::ResponsesCancel | O::ResponsesDelete | O::BatchesCancel | O::FineTuningCancel | O::FilesDelete
+    )
+}
+
 /// The bound of the output, of all choices together; `None`: it has none, or none that the gateway can read.
 fn max_output(request: &Request) -> Option<u64> {
     use Operation as O;
     match request.operation {
+        // What is said on a socket is in no body. Whoever reads a stored object asks for none.
         O::Realtime => return None,
-        _ if request.method != Method::POST => return Some(0),
+        O::Passthrough if request.switches_protocols && request.body.is_none() => return None,
+        _ if !makes(&request.method) => return Some(0),
         O::Embeddings | O::EmbedContent | O::BatchEmbedContents | O::Rerank | O::Moderations => {
             return Some(0);
         }
@@ -134,7 +152,7 @@ fn max_output(request: &Request) -> Option<u64> {
         | O::ResponsesInputTokens
         | O::FilesUpload
         | O::BatchesCancel => return Some(0),
-        O::FineTuningCreate | O::FineTuningCancel | O::ResponsesCancel => return Some(0),
+        O::FineTuningCancel | O::ResponsesCancel => return Some(0),
         _ => {}
     }
     let body = request.body.as_ref()?;

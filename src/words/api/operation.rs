@@ -50,8 +50,10 @@ pub enum Billing {
     Tokens,
     /// Something that cannot be counted here: images, seconds, searches. Only the provider's report says how much.
     Other,
-    /// Unknown: charged if the response reports usage.
+    /// Unknown: what the response reports, and where it reports nothing, nobody says how much.
     IfReported,
+    /// What is made later: a batch, a job of fine-tuning. No response says how much, and what one of them reports is the job's so far.
+    Later,
 }
 
 /// How a finished event stream of an operation ends.

@@ -52,6 +52,8 @@ pub struct ResponseSummary {
     pub ended: bool,
     /// Whether it is compressed: what it used is then unknown, because its content cannot be read.
     pub is_compressed: bool,
+    /// Whether nothing in it is read: audio, a file, text that is no JSON, something compressed.
+    pub is_unread: bool,
     /// Whether the provider ended a chat without a finish reason.
     pub lacks_reason: bool,
 }
@@ -190,7 +192,8 @@ impl Tap {
             Watch::Opaque
         };
         let needs_reason = operation.completion() != Completion::Either;
-        Self { watch, summary: ResponseSummary::default(), needs_reason }
+        let summary = ResponseSummary { is_unread: !streamed && !json, ..ResponseSummary::default() };
+        Self { watch, summary, needs_reason }
     }
 
     /// Of a websocket of the realtime API.
@@ -201,7 +204,7 @@ impl Tap {
 
     /// Of a response that is compressed.
     pub fn of_compressed() -> Self {
-        let summary = ResponseSummary { is_compressed: true, ..Default::default() };
+        let summary = ResponseSummary { is_compressed: true, is_unread: true, ..Default::default() };
         Self { watch: Watch::Opaque, summary, needs_reason: false }
     }
 

@@ -40,6 +40,8 @@ pub struct Usage {
     pub web_searches: u64,
     /// Searches of a reranker, billed by the piece.
     pub rerank_searches: u64,
+    /// Characters of a text that is spoken. No response reports them: they are counted in the request.
+    pub characters: u64,
 }
 
 impl Usage {
@@ -67,6 +69,7 @@ impl Usage {
             cached_image: cap(self.cached_image),
             web_searches: cap(self.web_searches),
             rerank_searches: cap(self.rerank_searches),
+            characters: cap(self.characters),
         }
     }
 
@@ -98,6 +101,7 @@ impl Usage {
             cached_image: sum(self.cached_image, other.cached_image),
             web_searches: sum(self.web_searches, other.web_searches),
             rerank_searches: sum(self.rerank_searches, other.rerank_searches),
+            characters: sum(self.characters, other.characters),
         }
     }
 }
@@ -282,6 +286,7 @@ impl UsageParts {
             cached_image: into.cached_image.value(),
             web_searches: self.web_searches.value(),
             rerank_searches: self.rerank_searches.value(),
+            characters: 0,
         };
         // Anthropic does not include cache reads and writes in `input_tokens`. A report with `prompt_tokens` (LiteLLM,
         // with Anthropic's fields added) or with details of the input includes them.

@@ -130,6 +130,18 @@ fn the_most_is_that_of_the_dearest_tier_and_of_all_searches() {
     assert_eq!(estimate(&card, 1_000, 0), Some(9_000));
 }
 
+/// A text that is spoken has characters and no tokens: a price by the token says nothing of it.
+#[test]
+fn characters_have_a_price_of_their_own() {
+    let spoken = Usage { characters: 20, ..Usage::default() };
+    let by_character = card(&[(Unit::Characters, 15_000_000)]);
+    assert_eq!(cost(&by_character, spoken), Some(300_000));
+    assert!(by_character.bills_characters());
+    assert_eq!(cost(&card(&[(Unit::Input, 1), (Unit::Output, 1)]), spoken), None);
+    assert_eq!(cost(&by_character, Usage { input: 1, ..spoken }), Some(300_000));
+    assert_eq!(estimate(&by_character, 1, 1), None);
+}
+
 #[test]
 fn rounding_is_half_even_and_once() {
     let card = card(&[(Unit::Input, 100), (Unit::Output, 100)]);

@@ -265,7 +265,8 @@ impl Shared {
             return Err(Failure::Unreachable);
         }
         let hold = Uuid::now_v7();
-        let fits = selection.limits().any(|limit| limit.fit && limit.hard) && !estimate.is_made;
+        let may_fit = estimate.can_be_bounded && !estimate.is_made;
+        let fits = may_fit && selection.limits().any(|limit| limit.fit && limit.hard);
         let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assume_output);
         let mut overflowed = Vec::new();
         let mut has_returned = false;
@@ -503,7 +504,7 @@ impl Needs<'_, '_> {
     /// Of a hard limit, what the request is likely to use: with less left, the limit may count as spent. 0 of other limits, and while the
     /// output bound can still be lowered.
     fn likely(&self, limit: &Limit) -> i64 {
-        let is_least = !limit.fit || self.fitted == Some(1);
+        let is_least = !limit.fit || !self.estimate.can_be_bounded || self.fitted == Some(1);
         if limit.hard && is_least { self.estimate.likely(limit.counts()).unwrap_or(0) } else { 0 }
     }
 
@@ -529,7 +530,7 @@ fn lowered(
     let mut lowest: Option<u64> = None;
     for (claim, bucket) in claims.iter().zip(buckets).filter(|(_, bucket)| bucket.verdict != Verdict::Room) {
         let limit = &claim.limit;
-        if !(limit.hard && limit.fit) {
+        if !(limit.hard && limit.fit && estimate.can_be_bounded) {
             return None;
         }
         let headroom = limit.value().saturating_sub(bucket.state.used(limit, now));

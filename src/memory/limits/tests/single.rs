@@ -79,6 +79,26 @@ fn an_unknown_price_passes_soft_limits_only() {
     assert_eq!(it.reserve(None, &unbounded, now).unwrap_err().cause, Cause::NoBound);
 }
 
+/// A limit that fits would let pass without a bound what it cannot lower the bound of.
+#[test]
+fn what_cannot_be_bounded_is_refused_by_hard_limits_whether_they_fit_or_not() {
+    let now = at(NOON);
+    for of in [UsageOf::Cost, UsageOf::Tokens] {
+        for fit in [false, true] {
+            let limit = Limit { hard: true, fit, ..policy(1, usage(of, 1000, Reset::Never)) };
+            let it = Fixture::new(vec![limit]);
+            let unbounded = Estimate { max_output_tokens: None, can_be_bounded: false, ..priced(1) };
+            assert_eq!(
+                it.reserve(None, &unbounded, now).unwrap_err().cause,
+                Cause::Unboundable,
+                "{of:?} {fit}"
+            );
+            let bounded = Estimate { max_output_tokens: Some(0), ..unbounded };
+            assert!(it.reserve(None, &bounded, now).is_ok(), "{of:?} {fit}");
+        }
+    }
+}
+
 #[test]
 fn a_hard_limit_refuses_what_may_not_fit() {
     let limit = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 100, Reset::Never)) };

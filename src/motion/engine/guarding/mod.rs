@@ -28,10 +28,14 @@ use judgment::guard::{Hook, HookResult, Needs, PhaseRun, StreamUse, denial_resul
 use words::api::operation::Operation;
 use words::error::Error;
 
+/// The operations whose request has a text, and whose response passes as it comes: images, audio, scores.
+const WITHOUT_RESULTS: [Operation; 4] =
+    [Operation::Images, Operation::Speech, Operation::Moderations, Operation::Rerank];
+
 /// Whether a request of an operation has a text to be judged, and its response results to be shown in; on the generic endpoint where its body
 /// is a JSON object.
 fn has_text(operation: Operation) -> bool {
-    Needs::met_by(operation) == Needs::Text
+    Needs::met_by(operation) == Needs::Text && !WITHOUT_RESULTS.contains(&operation)
 }
 
 /// Whether a hook that the request waits for runs while the target is called, and not before: the response then waits for it. Of an operation

@@ -101,6 +101,8 @@ impl RequestView<'_> {
         let blind = hooks.first_blind(subject.available, has);
         let has_more = match self.operation {
             Operation::Realtime => true,
+            // What is said on a socket is read by nobody.
+            Operation::Passthrough if self.request.switches_protocols => true,
             _ => self.is_sent_with_body(),
         };
         if let Some(hook) = blind.filter(|_| has_more) {

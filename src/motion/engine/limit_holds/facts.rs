@@ -101,5 +101,7 @@ pub(in crate::engine) fn only_reads(request: &Request) -> bool {
                 | O::ResponsesInputItems
                 | O::Models
                 | O::ModelsGet
+                | O::GeminiModels
+                | O::GeminiModelsGet
         )
 }

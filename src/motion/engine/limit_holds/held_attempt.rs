@@ -11,7 +11,7 @@ use words::api::trace::TraceParent;
 use words::error::Error;
 
 /// An attempt that may be sent.
-pub(crate) struct HeldAttempt(Attempt);
+pub struct HeldAttempt(Attempt);
 
 /// The same, complete: nothing of it changes any more.
 pub(crate) struct SealedAttempt(Arc<Attempt>);
@@ -22,11 +22,16 @@ impl HeldAttempt {
         Self(attempt)
     }
 
-    pub fn attempt(&self) -> &Attempt {
+    pub(crate) fn attempt(&self) -> &Attempt {
         &self.0
     }
 
-    pub fn vendor_headers(&mut self) -> &mut VendorHeaders {
+    /// For Pingora, which proxies it natively.
+    pub fn into_native(self) -> Attempt {
+        self.0
+    }
+
+    pub(crate) fn vendor_headers(&mut self) -> &mut VendorHeaders {
         &mut self.0.vendor_headers
     }
 
@@ -34,12 +39,16 @@ impl HeldAttempt {
     ///
     /// # Errors
     /// As there.
-    pub fn decode_response(&mut self, request: &Request, is_local: bool) -> Result<(), Error> {
+    pub(crate) fn decode_response(&mut self, request: &Request, is_local: bool) -> Result<(), Error> {
         self.0.decode_response(request, is_local)
     }
 
     /// Gives it what authorizes it, and its span.
-    pub fn seal(mut self, credentials: Option<Credentials>, span: Option<TraceParent>) -> SealedAttempt {
+    pub(crate) fn seal(
+        mut self,
+        credentials: Option<Credentials>,
+        span: Option<TraceParent>,
+    ) -> SealedAttempt {
         self.0.fetched = credentials.map(Box::new);
         self.0.trace_parent = span;
         SealedAttempt(Arc::new(self.0))

@@ -272,7 +272,11 @@ pub(super) const TABLE: &[Row] = &[
     bodyless(Operation::FilesGet, GET, "files/*", "files_get"),
     bodyless(Operation::FilesContent, GET, "files/*/content", "files_content"),
     bodyless(Operation::FilesDelete, DELETE, "files/*", "files_delete"),
-    Row { rules: Some(&rules::BATCHES), ..json(Operation::BatchesCreate, "batches", "batches_create") },
+    Row {
+        billing: Billing::Later,
+        rules: Some(&rules::BATCHES),
+        ..json(Operation::BatchesCreate, "batches", "batches_create")
+    },
     Row {
         query: &[QueryRule::Limit { min: 1, max: 100 }],
         ..bodyless(Operation::BatchesList, GET, "batches", "batches_list")
@@ -281,6 +285,7 @@ pub(super) const TABLE: &[Row] = &[
     bodyless(Operation::BatchesCancel, POST, "batches/*/cancel", "batches_cancel"),
     bodyless(Operation::BatchesOutput, GET, "batches/*/output", "batches_output"),
     tuning(Row {
+        billing: Billing::Later,
         rules: Some(&rules::FINE_TUNING),
         ..json(Operation::FineTuningCreate, "fine_tuning/jobs", "fine_tuning_create")
     }),

@@ -240,7 +240,8 @@ fn opaque_bodies_report_only_their_first_byte() {
     assert!(tap.push(b"\xff\xfb"));
     assert!(!tap.push(b"{\"usage\":{\"prompt_tokens\":1}}"));
     tap.finish();
-    assert_eq!(tap.summary(), &ResponseSummary { content: true, ..ResponseSummary::default() });
+    let wanted = ResponseSummary { content: true, is_unread: true, ..ResponseSummary::default() };
+    assert_eq!(tap.summary(), &wanted);
 }
 
 #[test]
@@ -370,6 +371,7 @@ fn expected_usage(usage: &Value) -> Option<Usage> {
             "/server_tool_use_details/web_search_requests",
         ]),
         rerank_searches: 0,
+        characters: 0,
     })
 }
 

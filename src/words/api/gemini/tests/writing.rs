@@ -64,6 +64,7 @@ const USAGE: Usage = Usage {
     cached_image: 0,
     web_searches: 0,
     rerank_searches: 0,
+    characters: 0,
 };
 
 fn conversation() -> Vec<Event<'static>> {
