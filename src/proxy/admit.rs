@@ -6,7 +6,7 @@
 use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane, fine_tuning, models, options};
+use super::{Gateway, control_plane, fine_tuning, models, options, responses_socket};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Version};
@@ -56,6 +56,9 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         Ok(Admission::Batches(call)) => {
             Box::pin(batches::serve(gateway, session, &mut ctx.request, call)).await
         }
+        Ok(Admission::ResponsesSocket) => {
+            Box::pin(responses_socket::serve(gateway, session, &mut ctx.request)).await
+        }
         Ok(Admission::Options) => Box::pin(options::answer(session, &mut ctx.request)).await,
         Err(error) => {
             if error.kind == Kind::MalformedHttp {
@@ -76,12 +79,14 @@ enum Admission {
     Models(ModelQuery),
     /// The gateway itself, with its files and batches.
     Batches(OwnCall),
+    /// The gateway itself, which is the other end of the websocket.
+    ResponsesSocket,
     /// A provider. Boxed because it is moved several times.
     Run(Box<Admitted>),
 }
 
 /// Whether providers are requested to report the usage of a stream: limits count what they report, whatever the settings say.
-fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
+pub(super) fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
     snapshot.settings.usage.stream_usage || gateway.engine.limits.in_force(snapshot).counts_usage()
 }
 
@@ -115,6 +120,7 @@ async fn admit_request(
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),
+        Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
     let (body, form_model) = take_body(gateway, session, ctx, reading).await?;
@@ -199,7 +205,7 @@ async fn plan_with_own_files(
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.
-async fn identify(
+pub(super) async fn identify(
     gateway: &Gateway,
     head: &RequestHead<'_>,
 ) -> std::result::Result<Arc<ClientIdentity>, Error> {
@@ -364,7 +370,12 @@ async fn unpack(
 }
 
 /// Adds the earlier items that a request refers to, as far as they are kept.
-fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdentity, body: Body) -> Body {
+pub(super) fn with_kept_items(
+    gateway: &Gateway,
+    ctx: &RequestContext,
+    client: &ClientIdentity,
+    body: Body,
+) -> Body {
     if !matches!(ctx.api.operation, Operation::Responses | Operation::ResponsesCompact) {
         return body;
     }
