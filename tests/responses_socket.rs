@@ -94,7 +94,7 @@ impl Socket {
     }
 
     /// The last event of the response to this one.
-    async fn ask(&mut self, event: &Value) -> Value {
+    async fn outcome_of(&mut self, event: &Value) -> Value {
         self.send(event).await;
         self.response().await.pop().unwrap()
     }
@@ -119,7 +119,11 @@ async fn bodies(gateway: &Gateway, tag: &str) -> Vec<Value> {
 #[tokio::test]
 async fn each_event_is_a_request_at_every_provider() {
     let gateway = gateway();
-    for provider in ["@emulator", "@anthropic-emulator", "@google-emulator"] {
+    for (provider, model) in [
+        ("@emulator", "gpt-4o-mini"),
+        ("@anthropic-emulator", "claude-sonnet-4-5"),
+        ("@google-emulator", "gemini-2.5-flash"),
+    ] {
         let trace = new_trace();
         let tag = new_trace();
         let more = [SHORT, ("x-emulator-tag", &*tag), ("openai-beta", "responses_websockets=2026-02-06")];
@@ -127,9 +131,10 @@ async fn each_event_is_a_request_at_every_provider() {
             handshake(&gateway, "/v1/responses", &[&ours(provider, &trace)[..], &more].concat())
                 .await
                 .unwrap();
-        assert_eq!((response.status().as_u16(), &response.headers()["x-gateway-trace-id"]), (101, &*trace));
+        assert_eq!(response.status(), 101);
+        assert_eq!(response.headers()["x-gateway-trace-id"], *trace);
         for turn in 1..=2 {
-            socket.send(&hello()).await;
+            socket.send(&create(&json!("Hello"), &json!({"model": model}))).await;
             let events = socket.response().await;
             assert_eq!(events[0]["type"], "response.created", "{provider} {events:?}");
             let numbers: Vec<u64> =
@@ -170,7 +175,7 @@ async fn limits_and_guardrails_hold_on_every_path() {
     for path in PATHS {
         let (mut socket, _) = handshake(&gateway, path, &headers).await.unwrap();
         let event = socket
-            .ask(&create(&json!("Hello"), &json!({"model": "gpt-4o", "max_output_tokens": 2000})))
+            .outcome_of(&create(&json!("Hello"), &json!({"model": "gpt-4o", "max_output_tokens": 2000})))
             .await;
         assert_eq!((&event["type"], &event["status"]), (&json!("error"), &json!(412)), "{path} {event}");
         assert_eq!(event["error"]["type"], "usage_limits_policy_exhaust_error", "{event}");
@@ -185,9 +190,9 @@ async fn limits_and_guardrails_hold_on_every_path() {
     let config = denies(json!({"input_guardrails": check}));
     let headers = [("x-gateway-api-key", CLIENT), ("x-gateway-config", &*config)];
     let (mut socket, _) = handshake(&gateway, "/v1/responses", &headers).await.unwrap();
-    let event = socket.ask(&create(&json!("a KESTREL"), &json!({}))).await;
+    let event = socket.outcome_of(&create(&json!("a KESTREL"), &json!({}))).await;
     assert_eq!((&event["status"], &event["error"]["type"]), (&json!(446), &json!("hooks_failed")), "{event}");
-    assert_eq!(socket.ask(&hello()).await["type"], "response.completed", "the connection goes on");
+    assert_eq!(socket.outcome_of(&hello()).await["type"], "response.completed", "the connection goes on");
 }
 
 #[tokio::test]
@@ -203,12 +208,12 @@ async fn a_conversation_is_kept_where_the_provider_keeps_none() {
         )
         .await;
         let store = json!({"store": stored});
-        let first = socket.ask(&create(&json!("My name is Ann"), &store)).await;
+        let first = socket.outcome_of(&create(&json!("My name is Ann"), &store)).await;
         let id = &first["response"]["id"];
         let output = first["response"]["output"][0]["content"][0]["text"].as_str().unwrap();
         let next = json!([{"type": "message", "role": "user", "content": "Who am I?"}]);
         let next = create(&next, &json!({"store": stored, "previous_response_id": id}));
-        let second = socket.ask(&next).await;
+        let second = socket.outcome_of(&next).await;
         assert_eq!(second["type"], "response.completed", "{second}");
         let bodies = bodies(&gateway, &tag).await;
         let body = bodies[1].to_string();
@@ -219,7 +224,8 @@ async fn a_conversation_is_kept_where_the_provider_keeps_none() {
     }
     // Neither the connection nor a provider that only chats has it.
     let mut socket = open(&gateway, &ours("@anthropic-emulator", &new_trace())).await;
-    let event = socket.ask(&create(&json!("Hello"), &json!({"previous_response_id": "resp_other"}))).await;
+    let event =
+        socket.outcome_of(&create(&json!("Hello"), &json!({"previous_response_id": "resp_other"}))).await;
     let error = &event["error"];
     assert_eq!(
         (&event["status"], &error["code"]),
@@ -236,12 +242,12 @@ async fn a_warm_up_calls_nobody_and_can_be_gone_on_from() {
     let trace = new_trace();
     let headers = [&ours("@anthropic-emulator", &trace)[..], &[SHORT, ("x-emulator-tag", &*tag)]].concat();
     let mut socket = open(&gateway, &headers).await;
-    let warm = socket.ask(&create(&json!("I am Ann"), &json!({"generate": false}))).await;
+    let warm = socket.outcome_of(&create(&json!("I am Ann"), &json!({"generate": false}))).await;
     assert_eq!((&warm["type"], &warm["response"]["output"]), (&json!("response.completed"), &json!([])));
     assert_eq!(gateway.emulator_requests(&tag).await.len(), 0);
     assert_eq!(gateway.access_line(&format!("{trace}-1")).await.get("cost_usd"), None);
     let next = json!({"previous_response_id": warm["response"]["id"]});
-    assert_eq!(socket.ask(&create(&json!("Who am I?"), &next)).await["type"], "response.completed");
+    assert_eq!(socket.outcome_of(&create(&json!("Who am I?"), &next)).await["type"], "response.completed");
     let bodies = bodies(&gateway, &tag).await;
     assert!(bodies.len() == 1 && bodies[0].to_string().contains("I am Ann"), "{bodies:?}");
 }
@@ -249,14 +255,14 @@ async fn a_warm_up_calls_nobody_and_can_be_gone_on_from() {
 #[tokio::test]
 async fn errors_are_events_and_the_connection_goes_on() {
     let gateway = gateway();
-    let mut socket = open(&gateway, &[&ours("@emulator", &new_trace())[..], &[SHORT]].concat()).await;
+    let mut socket = open(&gateway, &ours("@emulator", &new_trace())).await;
     for (event, status, param) in [
         (json!({"type": "session.update"}), 400, json!("type")),
         (create(&json!("a"), &json!({"stream_id": "b"})), 400, json!("stream_id")),
         (create(&json!("a"), &json!({"model": "gpt-4o-mini?status=429&retry_after=7"})), 429, Value::Null),
         (create(&json!("a"), &json!({"temperature": "hot"})), 400, json!("temperature")),
     ] {
-        let error = socket.ask(&event).await;
+        let error = socket.outcome_of(&event).await;
         assert_eq!((&error["type"], &error["status"]), (&json!("error"), &json!(status)), "{event} {error}");
         assert_eq!(error["error"]["param"], param, "{error}");
         if status == 429 {
@@ -264,7 +270,8 @@ async fn errors_are_events_and_the_connection_goes_on() {
         }
     }
     // A stream that breaks ends with an error, never as if it were complete.
-    let broken = socket.ask(&create(&json!("a"), &json!({"model": "gpt-4o-mini?fault=cut&after=3"}))).await;
+    let broken =
+        socket.outcome_of(&create(&json!("a"), &json!({"model": "gpt-4o-mini?fault=cut&after=3"}))).await;
     assert!(broken["type"] == "error" || broken["type"] == "response.failed", "{broken}");
     // What waits is run in its turn.
     let mut socket = open(&gateway, &[&ours("@emulator", &new_trace())[..], &[SHORT]].concat()).await;
@@ -303,8 +310,8 @@ async fn a_key_counts_as_long_as_it_is_good() {
     let key = made["key"].as_str().unwrap();
     let mut socket =
         open(&gateway, &[("x-gateway-api-key", key), ("x-gateway-provider", "@emulator"), SHORT]).await;
-    assert_eq!(socket.ask(&hello()).await["type"], "response.completed");
-    let other = socket.ask(&create(&json!("Hello"), &json!({"model": "gpt-4o"}))).await;
+    assert_eq!(socket.outcome_of(&hello()).await["type"], "response.completed");
+    let other = socket.outcome_of(&create(&json!("Hello"), &json!({"model": "gpt-4o"}))).await;
     assert_eq!(
         (&other["status"], &other["error"]["code"]),
         (&json!(403), &json!("model_forbidden")),
@@ -312,7 +319,7 @@ async fn a_key_counts_as_long_as_it_is_good() {
     );
     let path = format!("/v1/api-keys/{}", made["id"].as_str().unwrap());
     assert!(gateway.control(Method::DELETE, &path).send().await.unwrap().status().is_success());
-    let ended = socket.ask(&hello()).await;
+    let ended = socket.outcome_of(&hello()).await;
     assert_eq!(
         (&ended["status"], &ended["error"]["code"]),
         (&json!(401), &json!("invalid_api_key")),
@@ -342,7 +349,7 @@ async fn a_handshake_that_is_none_is_refused() {
     let headers = [("sec-websocket-protocol", &*protocols), ("x-gateway-provider", "@emulator"), SHORT];
     let (mut socket, response) = handshake(&gateway, "/v1/responses", &headers).await.unwrap();
     assert_eq!(response.headers()["sec-websocket-protocol"], "realtime");
-    assert_eq!(socket.ask(&hello()).await["type"], "response.completed");
+    assert_eq!(socket.outcome_of(&hello()).await["type"], "response.completed");
 }
 
 #[tokio::test]
@@ -357,16 +364,16 @@ async fn messages_are_bounded_and_a_process_that_stops_says_so() {
         socket.0.send(message).await.unwrap();
         assert_eq!(socket.closed_with().await, code);
     }
-    let mut running = open(
-        &gateway,
-        &[&ours("@emulator", &new_trace())[..], &[("x-emulator-script", "tokens=20&gap=50")]].concat(),
-    )
-    .await;
     // A client that is silent and there is sent pings, and stays.
     let mut idle = open(&gateway, &ours("@emulator", &new_trace())).await;
     for _ in 0..3 {
         assert!(matches!(idle.message().await, Message::Ping(_)));
     }
+    let mut running = open(
+        &gateway,
+        &[&ours("@emulator", &new_trace())[..], &[("x-emulator-script", "tokens=20&gap=50")]].concat(),
+    )
+    .await;
     running.send(&hello()).await;
     assert_eq!(running.event().await["type"], "response.created");
     gateway.terminate();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_for_the_drain_is_told() {
+    async fn who_waits_for_the_drain_is_woken() {
         let lifecycle = Lifecycle::default();
         let waiting = tokio::spawn({
             let lifecycle = lifecycle.clone();

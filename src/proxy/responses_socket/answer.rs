@@ -68,6 +68,11 @@ impl Answer {
         }
     }
 
+    /// The bytes it holds.
+    pub fn size(&self) -> usize {
+        self.body.len() + self.reader.size()
+    }
+
     /// The response has ended. `failure`: what the engine has noted.
     pub fn end(&mut self, failure: Option<Failure>, frames: &mut Frames) {
         if self.is_stream {
@@ -105,4 +110,75 @@ fn shown(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let is_shown = |name: &HeaderName| *name == RETRY_AFTER || name.as_str().starts_with("x-");
     let shown = headers.iter().filter(move |(name, _)| is_shown(name));
     shown.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pingora::http::ResponseHeader;
+    use serde_json::{Value, json};
+
+    /// The messages that the client gets of a response, in pieces of so many bytes.
+    fn messages(status: u16, kind: &str, body: &str, failure: Option<Failure>, step: usize) -> Vec<Value> {
+        let mut header = ResponseHeader::build(status, None).unwrap();
+        header.insert_header("content-type", kind).unwrap();
+        header.insert_header("retry-after", "7").unwrap();
+        header.insert_header("content-length", "9").unwrap();
+        let mut frames = Frames::new(1000);
+        let mut answer = Answer::new(1000);
+        answer.push(HttpTask::Header(Box::new(header), false), &mut frames);
+        for piece in body.as_bytes().chunks(step) {
+            answer.push(HttpTask::Body(Some(Bytes::copy_from_slice(piece)), false), &mut frames);
+        }
+        answer.end(failure, &mut frames);
+        let mut output = &frames.take_output()[..];
+        let mut messages = Vec::new();
+        while let [_, length, rest @ ..] = output {
+            let (length, rest) = match *length {
+                126 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
+                length => (usize::from(length), rest),
+            };
+            messages.push(serde_json::from_slice(&rest[..length]).unwrap());
+            output = &rest[length..];
+        }
+        messages
+    }
+
+    #[test]
+    fn each_event_is_one_message() {
+        let created = json!({"type": "response.created"});
+        let done = json!({"type": "response.completed", "response": {"id": "r"}});
+        let stream = format!(": hi\n\nevent: a\ndata: {created}\n\ndata: {done}\n\ndata: [DONE]\n\n");
+        for step in [1, 7, 1000] {
+            assert_eq!(
+                messages(200, "text/event-stream", &stream, None, step),
+                [created.clone(), done.clone()]
+            );
+        }
+        // A provider that sends no stream.
+        let whole = messages(200, "application/json", r#"{"id":"r"}"#, None, 4);
+        assert_eq!(whole, [json!({"type": "response.completed", "response": {"id": "r"}})]);
+    }
+
+    #[test]
+    fn what_has_no_end_ends_with_an_error() {
+        let created = json!({"type": "response.created"});
+        let stream = format!("data: {created}\n\n");
+        let failure = || Failure { status: 503, body: br#"{"error":{"code":"draining"}}"#.to_vec() };
+        for (status, kind, body, failure, wanted) in [
+            (200, "text/event-stream", &*stream, Some(failure()), 503),
+            (200, "text/event-stream", &*stream, None, 502),
+            (200, "text/plain", "", None, 502),
+            (429, "application/json", r#"{"error":{"code":"draining"}}"#, None, 429),
+        ] {
+            let last = messages(status, kind, body, failure, 1000).pop().unwrap();
+            assert_eq!((&last["type"], &last["status"]), (&json!("error"), &json!(wanted)), "{last}");
+            if wanted != 502 {
+                assert_eq!(last["error"]["code"], "draining");
+            }
+            if wanted == 429 {
+                assert_eq!(last["headers"], json!({"retry-after": "7"}));
+            }
+        }
+    }
 }

@@ -47,14 +47,11 @@ pub(super) struct Connection<'a, 's> {
     handshake: Arc<Handshake>,
     frames: Frames,
     arriving: Arriving,
-    waiting: VecDeque<Bytes>,
-    waiting_hold: Hold,
+    waiting: Waiting,
     running: Option<Running>,
     /// How many events were run.
     count: u64,
-    /// The last response that came to its end.
-    last: Option<Arc<Conversation>>,
-    last_hold: Hold,
+    last: LastResponse,
     clock: Clock,
     /// The longest message, and the most bytes of a conversation.
     limit: usize,
@@ -68,10 +65,22 @@ struct Arriving {
     pace: Option<Pace>,
 }
 
+/// Events that were received while another one is run.
+struct Waiting {
+    events: VecDeque<Bytes>,
+    hold: Hold,
+}
+
+/// The last response that came to its end.
+struct LastResponse {
+    conversation: Option<Arc<Conversation>>,
+    hold: Hold,
+}
+
 struct Clock {
     opened: Instant,
     /// When the client last sent anything.
-    heard: Instant,
+    last_sign: Instant,
     has_pinged: bool,
     /// How long a client may be silent that is sent a ping.
     idle: Duration,
@@ -83,6 +92,7 @@ struct Running {
     parts: mpsc::Receiver<HttpTask>,
     leaves: watch::Sender<bool>,
     answer: Answer,
+    hold: Hold,
 }
 
 enum Woken {
@@ -110,7 +120,7 @@ impl<'a, 's> Connection<'a, 's> {
         let limits = &ctx.snapshot.settings.limits;
         let limit = limits.max_body_bytes;
         let now = Instant::now();
-        let clock = Clock { opened: now, heard: now, has_pinged: false, idle: limits.idle_timeout };
+        let clock = Clock { opened: now, last_sign: now, has_pinged: false, idle: limits.idle_timeout };
         let hold = || ctx.load.held.another();
         Self {
             gateway,
@@ -118,12 +128,10 @@ impl<'a, 's> Connection<'a, 's> {
             handshake: Arc::new(handshake),
             frames: Frames::new(limit),
             arriving: Arriving { bytes: 0, hold: hold(), pace: None },
-            waiting: VecDeque::new(),
-            waiting_hold: hold(),
+            waiting: Waiting { events: VecDeque::new(), hold: hold() },
             running: None,
             count: 0,
-            last: None,
-            last_hold: hold(),
+            last: LastResponse { conversation: None, hold: hold() },
             clock,
             limit,
             ctx,
@@ -174,6 +182,7 @@ impl<'a, 's> Connection<'a, 's> {
                 if let Some(running) = &mut self.running {
                     running.answer.push(part, &mut self.frames);
                     running.take_parts(&mut self.frames);
+                    running.count_bytes();
                 }
                 None
             }
@@ -197,13 +206,13 @@ impl<'a, 's> Connection<'a, 's> {
         self.downstream.send(vec![HttpTask::UpgradedBody(Some(output), false)]).await?;
         if began.elapsed() > FAREWELL {
             // It took its time, but it reads.
-            self.clock.hear();
+            self.clock.note_sign();
         }
         Ok(())
     }
 
     fn received(&mut self, chunk: &Bytes) -> Option<Ending> {
-        self.clock.hear();
+        self.clock.note_sign();
         self.ctx.record.traffic.bytes_in += chunk.len() as u64;
         self.arriving.bytes += chunk.len();
         if self.arriving.hold.set(self.arriving.bytes).is_err() {
@@ -237,16 +246,16 @@ impl<'a, 's> Connection<'a, 's> {
         if self.running.is_none() {
             return self.begin(text);
         }
-        let waiting: usize = self.waiting.iter().map(Bytes::len).sum();
-        let held = if self.waiting.len() == MAX_WAITING {
+        let waiting = &mut self.waiting;
+        let held = if waiting.events.len() == MAX_WAITING {
             let message =
                 format!("{MAX_WAITING} events wait already. Send the next one when a response has ended.");
             Err(Error::bad_request(message))
         } else {
-            self.waiting_hold.set(waiting + text.len())
+            waiting.hold.set(waiting.size() + text.len())
         };
         match held {
-            Ok(()) => self.waiting.push_back(text),
+            Ok(()) => waiting.events.push_back(text),
             Err(error) => {
                 let body = ErrorView::from(&error).body(Dialect::OpenAi);
                 self.frames.text(error_event(error.status(), &body, std::iter::empty()));
@@ -263,7 +272,7 @@ impl<'a, 's> Connection<'a, 's> {
             handshake: Arc::clone(&self.handshake),
             number: self.count,
             event,
-            last: self.last.clone(),
+            last: self.last.conversation.clone(),
             parts,
             leaves: left,
         };
@@ -272,6 +281,7 @@ impl<'a, 's> Connection<'a, 's> {
             parts: receiver,
             leaves,
             answer: Answer::new(self.limit),
+            hold: self.last.hold.another(),
         });
     }
 
@@ -279,21 +289,20 @@ impl<'a, 's> Connection<'a, 's> {
     fn finish_turn(&mut self, end: TurnEnd) {
         let Some(mut running) = self.running.take() else { return };
         running.take_parts(&mut self.frames);
-        let TurnEnd { items, is_translated, failure } = end;
+        let TurnEnd { items, hold, is_translated, failure } = end;
         running.answer.end(failure, &mut self.frames);
         let is_whole = items.is_some();
         let ended = running.answer.reader.conversation(items.unwrap_or_default(), is_translated);
+        // They were held until here, and are held as a conversation now.
+        drop((hold, running.hold));
         if let Some(ended) = ended {
             let ended = if is_whole { ended } else { ended.without_items() };
-            let held = self.last_hold.set(ended.size());
-            self.last = held.is_ok().then(|| Arc::new(ended));
+            let held = self.last.hold.set(ended.size());
+            self.last.conversation = held.is_ok().then(|| Arc::new(ended));
         }
-        if !self.clock.is_over(Instant::now())
-            && let Some(event) = self.waiting.pop_front()
-        {
-            let left = self.waiting.iter().map(Bytes::len).sum();
-            // Fewer bytes than before can always be held.
-            let _ = self.waiting_hold.set(left);
+        let is_last =
+            self.clock.is_over(Instant::now()) || self.gateway.engine.shared.lifecycle.is_draining();
+        if !is_last && let Some(event) = self.waiting.next() {
             self.begin(event);
         }
     }
@@ -344,15 +353,28 @@ impl Arriving {
     }
 }
 
+impl Waiting {
+    fn size(&self) -> usize {
+        self.events.iter().map(Bytes::len).sum()
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let event = self.events.pop_front();
+        // Fewer bytes than before can always be held.
+        let _ = self.hold.set(self.size());
+        event
+    }
+}
+
 impl Clock {
-    fn hear(&mut self) {
-        self.heard = Instant::now();
+    fn note_sign(&mut self) {
+        self.last_sign = Instant::now();
         self.has_pinged = false;
     }
 
-    /// When the client is asked whether it is there, or was silent for too long.
+    /// When the client gets a ping, or was silent for too long.
     fn due(&self) -> Instant {
-        self.heard + if self.has_pinged { self.idle } else { self.idle / 2 }
+        self.last_sign + if self.has_pinged { self.idle } else { self.idle / 2 }
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -361,6 +383,15 @@ impl Clock {
 }
 
 impl Running {
+    /// Counts what is remembered of the response, or remembers nothing where there is no memory.
+    fn count_bytes(&mut self) {
+        let size = self.answer.size();
+        if self.hold.set(size).is_err() {
+            self.answer.reader.forget();
+            self.hold.set_anyway(self.answer.size());
+        }
+    }
+
     /// Takes the parts that are there, so that they are written together.
     fn take_parts(&mut self, frames: &mut Frames) {
         while let Ok(part) = self.parts.try_recv() {
@@ -384,13 +415,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_client_is_asked_once_and_a_connection_has_its_age() {
+    fn a_silent_client_gets_one_ping_and_a_connection_has_its_age() {
         let now = Instant::now();
-        let mut clock = Clock { opened: now, heard: now, has_pinged: false, idle: Duration::from_secs(10) };
+        let mut clock =
+            Clock { opened: now, last_sign: now, has_pinged: false, idle: Duration::from_secs(10) };
         assert_eq!(clock.due(), now + Duration::from_secs(5));
         clock.has_pinged = true;
         assert_eq!(clock.due(), now + Duration::from_secs(10));
-        clock.hear();
+        clock.note_sign();
         assert!(!clock.has_pinged);
         assert!(
             !clock.is_over(now + Duration::from_secs(3599)) && clock.is_over(now + Duration::from_secs(3600))

@@ -15,6 +15,7 @@ use judgment::route::admission::{BodyReading, Plane, RequestHead};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::compiled::CompiledConfig;
 use memory::auth;
+use memory::state::held_bytes::Hold;
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{HeaderCase, edit_response_headers};
 use motion::engine::orchestrator::Admitted;
@@ -46,6 +47,8 @@ pub(super) struct TurnCall {
 pub(super) struct TurnEnd {
     /// The items of the conversation up to this request; `None`: its beginning is the provider's alone.
     pub items: Option<Vec<u8>>,
+    /// Counts them.
+    pub hold: Option<Hold>,
     /// Whether the gateway wrote the response's items.
     pub is_translated: bool,
     pub failure: Option<Failure>,
@@ -60,6 +63,7 @@ struct Turn<'a> {
     downstream: TurnDownstream,
     /// As in [`TurnEnd`].
     items: Option<Vec<u8>>,
+    hold: Hold,
 }
 
 /// Runs an event to the end of its response. All that the client gets of it is sent as parts, errors too.
@@ -76,25 +80,21 @@ pub(super) async fn run(call: TurnCall) -> TurnEnd {
         Err(error) => return TurnEnd { failure: Some(Failure::of(&error)), ..TurnEnd::default() },
     };
     let downstream = TurnDownstream { request, address: handshake.address, parts, leaves, sent_status: None };
-    let mut turn = Turn {
-        gateway: &gateway,
-        handshake: &handshake,
-        last: last.as_deref(),
-        ctx,
-        downstream,
-        items: None,
-    };
+    let hold = ctx.load.held.another();
+    let last = last.as_deref();
+    let mut turn =
+        Turn { gateway: &gateway, handshake: &handshake, last, ctx, downstream, items: None, hold };
     let sent = match turn.admit(event).await {
         Ok(Some(admitted)) => gateway.engine.run(&mut turn.downstream, &mut turn.ctx, admitted).await,
         Ok(None) => Ok(()),
         Err(error) => error_response::send(&mut turn.downstream, &mut turn.ctx, error).await,
     };
-    let Turn { mut ctx, downstream, items, .. } = turn;
+    let Turn { mut ctx, downstream, items, hold, .. } = turn;
     let failure = ctx.failure.as_ref().map(Failure::of).filter(|_| sent.is_err());
     let translation = ctx.facts.attempt.as_ref().and_then(|attempt| attempt.translation.as_ref());
     let is_translated = translation.is_some_and(|translation| !translation.is_patch());
     gateway.engine.record(&downstream, &mut ctx);
-    TurnEnd { items, is_translated, failure }
+    TurnEnd { items, hold: Some(hold), is_translated, failure }
 }
 
 impl Failure {
@@ -119,6 +119,7 @@ impl<'a> Turn<'a> {
             Some(earlier) => earlier.is_whole().then(|| earlier.followed_by(&event.items())),
             None => event.previous.is_none().then(|| event.items()),
         };
+        self.hold.set(self.items.as_ref().map_or(0, Vec::len))?;
         if !event.generates {
             self.warm_up(&event).await?;
             return Ok(None);

@@ -53,6 +53,7 @@ impl Conversation {
 pub struct TurnReader {
     /// The items that are done.
     items: Vec<Vec<u8>>,
+    /// The bytes of all items, whether they are kept or not.
     size: usize,
     /// The most bytes of items that are kept.
     limit: usize,
@@ -87,6 +88,18 @@ impl TurnReader {
     /// Whether the client has got the last event of the response.
     pub fn is_ended(&self) -> bool {
         self.is_ended
+    }
+
+    /// The bytes it takes.
+    pub fn size(&self) -> usize {
+        self.items.iter().map(Vec::len).sum()
+    }
+
+    /// Remembers nothing: there is no memory for it.
+    pub fn forget(&mut self) {
+        self.items = Vec::new();
+        self.limit = 0;
+        self.size = self.size.max(1);
     }
 
     fn keep(&mut self, item: &[u8]) {
@@ -174,7 +187,12 @@ mod tests {
             read(100, &both).conversation(Vec::new(), false).unwrap().followed_by(b""),
             item.to_string().as_bytes()
         );
-        // What is too long is not kept in part.
+        // What is too long, or for what there is no memory, is not kept in part.
+        let mut forgotten = read(100, &both);
+        assert_eq!(forgotten.size(), item.to_string().len());
+        forgotten.forget();
+        assert_eq!(forgotten.size(), 0);
+        assert!(forgotten.conversation(Vec::new(), false).is_none());
         assert!(read(40, &[last]).conversation(Vec::new(), false).is_none());
         assert!(read(100, &both).conversation(vec![b'1'; 90], false).is_none());
     }

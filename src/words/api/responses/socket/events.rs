@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_status_and_words_of_the_response() {
+    fn an_error_has_the_status_and_the_text_of_the_response() {
         let headers = json!({"retry-after": "3"});
         let error = json!({"message": "slow down", "code": "rate_limit"});
         assert_eq!(
