@@ -419,6 +419,30 @@ async fn checks_that_need_no_text_need_no_body() {
     assert_eq!(upstream.received().len(), 0);
 }
 
+/// Java's client offers HTTP/2 with each request. Such a one was proxied natively, past all layers, and its body was not sent.
+#[tokio::test]
+async fn an_offer_of_another_protocol_is_a_request_like_any_other() {
+    let (upstream, target) = target().await;
+    let check = json!([{"contains": {"words": ["KESTREL"], "operator": "none"}, "deny": true}]);
+    let config = with(&target, json!({"input_guardrails": check}));
+    for path in [CHAT, "/v1/proxy/chat/completions"] {
+        for (text, wanted) in [("a KESTREL", 446), ("a wren", 200)] {
+            let body = chat(text).to_string();
+            let offer = "connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n";
+            let kind = if path == CHAT { "application/json" } else { "text/plain" };
+            let head = format!("{offer}content-type: {kind}\r\ncontent-length: {}\r\n", body.len());
+            let before = upstream.received().len();
+            let (status, response) = sent("POST", path, &config, &head, body.as_bytes()).await;
+            assert_eq!(status, wanted, "{path} {text}: {response}");
+            let received = upstream.received();
+            assert_eq!(received.len() - before, usize::from(wanted == 200), "{path} {text}");
+            if let Some(got) = received.get(before) {
+                assert_eq!(got.body, body.as_bytes(), "{path}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn tools_are_judged_in_every_shape() {
     let (_upstream, target) = target().await;

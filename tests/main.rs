@@ -117,6 +117,7 @@ mod request_rules;
 mod response_passthrough;
 mod responses;
 mod responses_only;
+mod responses_socket;
 mod roles;
 mod routing;
 mod saved_guardrails;

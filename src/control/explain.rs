@@ -265,6 +265,9 @@ impl ExplainContext<'_> {
                     Plane::Models(_) => "the gateway, with its own list of models; no config is used",
                     Plane::Options => "the gateway itself; no provider is asked",
                     Plane::Files => OWN_FILES,
+                    Plane::ResponsesSocket => {
+                        "the gateway itself; each event on it is a POST to the same path"
+                    }
                     _ => "the control plane; no provider is asked",
                 };
                 return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));

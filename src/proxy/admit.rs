@@ -6,10 +6,10 @@
 use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane, fine_tuning, models, options};
+use super::{Gateway, control_plane, fine_tuning, models, options, responses_socket};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
-use http::{HeaderMap, HeaderValue, Version};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
@@ -56,6 +56,9 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         Ok(Admission::Batches(call)) => {
             Box::pin(batches::serve(gateway, session, &mut ctx.request, call)).await
         }
+        Ok(Admission::ResponsesSocket) => {
+            Box::pin(responses_socket::serve(gateway, session, &mut ctx.request)).await
+        }
         Ok(Admission::Options) => Box::pin(options::answer(session, &mut ctx.request)).await,
         Err(error) => {
             if error.kind == Kind::MalformedHttp {
@@ -76,12 +79,14 @@ enum Admission {
     Models(ModelQuery),
     /// The gateway itself, with its files and batches.
     Batches(OwnCall),
+    /// The gateway itself, which is the other end of the websocket.
+    ResponsesSocket,
     /// A provider. Boxed because it is moved several times.
     Run(Box<Admitted>),
 }
 
 /// Whether providers are requested to report the usage of a stream: limits count what they report, whatever the settings say.
-fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
+pub(super) fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
     snapshot.settings.usage.stream_usage || gateway.engine.limits.in_force(snapshot).counts_usage()
 }
 
@@ -115,6 +120,7 @@ async fn admit_request(
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),
+        Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
     let (body, form_model) = take_body(gateway, session, ctx, reading).await?;
@@ -150,6 +156,12 @@ async fn admit_request(
     }
 }
 
+/// Whether the client opens a websocket, which is a GET (RFC 6455, section 4.1). Some clients offer HTTP/2 with every request (`Upgrade: h2c`,
+/// as Java's does): one with a body is a request like any other, and passes all layers.
+fn opens_websocket(session: &Session) -> bool {
+    session.is_upgrade_req() && session.req_header().method == Method::GET
+}
+
 /// The steps of a request whose body is there, if it is read at all.
 async fn plan(
     gateway: &Gateway,
@@ -159,7 +171,7 @@ async fn plan(
 ) -> std::result::Result<Planned, Error> {
     let planner = &gateway.planner;
     let config = planner.config(session.req_header(), ctx, request).await?;
-    if request.reads_late(&config) && !session.is_upgrade_req() {
+    if request.reads_late(&config) && !opens_websocket(session) {
         // What judges the request could not see its body otherwise.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
         let has_body = !session.is_body_done();
@@ -167,7 +179,7 @@ async fn plan(
             request.set_late_body(read_body(gateway, session, ctx, reading).await?);
         }
     }
-    if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
+    if request.body.is_none() && config.may_repeat() && !opens_websocket(session) {
         // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
         if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
@@ -178,7 +190,7 @@ async fn plan(
         PingoraDownstream::new(session).send_continue().await?;
     }
     // An attempt that may be proxied natively is made now.
-    let at_once = config.is_single_attempt() || session.is_upgrade_req();
+    let at_once = config.is_single_attempt() || opens_websocket(session);
     planner.plan(session.req_header(), ctx, request, config, at_once).await
 }
 
@@ -199,7 +211,7 @@ async fn plan_with_own_files(
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.
-async fn identify(
+pub(super) async fn identify(
     gateway: &Gateway,
     head: &RequestHead<'_>,
 ) -> std::result::Result<Arc<ClientIdentity>, Error> {
@@ -250,7 +262,7 @@ async fn dispatch(
             Err(error) => return Err(native::fail_request(ctx, error)),
         }
     }
-    let is_upgrade = session.is_upgrade_req();
+    let is_upgrade = opens_websocket(session) && admitted.request.body.is_none();
     // Pingora would forward the body of the response to a HEAD that was sent as GET.
     let keeps_method = session.req_header().method == admitted.request.method;
     let native = |attempt: &mut Box<Attempt>| keeps_method && gateway.engine.goes_native(attempt, is_upgrade);
@@ -366,7 +378,12 @@ async fn unpack(
 }
 
 /// Adds the earlier items that a request refers to, as far as they are kept.
-fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdentity, body: Body) -> Body {
+pub(super) fn with_kept_items(
+    gateway: &Gateway,
+    ctx: &RequestContext,
+    client: &ClientIdentity,
+    body: Body,
+) -> Body {
     if !matches!(ctx.api.operation, Operation::Responses | Operation::ResponsesCompact) {
         return body;
     }

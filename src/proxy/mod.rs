@@ -15,6 +15,7 @@ mod models;
 mod native;
 mod options;
 mod raw_head;
+mod responses_socket;
 
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;

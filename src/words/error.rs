@@ -47,6 +47,8 @@ pub enum Kind {
     /// Of the model itself, not of an integration.
     ModelForbidden,
     ModelNotFound,
+    /// The earlier response that a request goes on from.
+    PreviousResponseNotFound,
     NotFound,
     MethodNotAllowed,
     Conflict,
@@ -150,6 +152,8 @@ impl Kind {
             }
             Kind::ModelForbidden => row(403, BAD, "permission_error", "model_forbidden"),
             Kind::ModelNotFound => row(404, BAD, "not_found_error", "model_not_found"),
+            // OpenAI's own code, which clients of websockets read: they send the whole conversation again.
+            Kind::PreviousResponseNotFound => row(400, BAD, BAD, "previous_response_not_found"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::Conflict => row(409, BAD, BAD, "conflict"),
@@ -540,6 +544,7 @@ impl Error {
             | Kind::ModelNotAllowed
             | Kind::ModelForbidden
             | Kind::ModelNotFound
+            | Kind::PreviousResponseNotFound
             | Kind::NotFound
             | Kind::MethodNotAllowed
             | Kind::Conflict

@@ -19,6 +19,7 @@ pub mod meant;
 mod model_query;
 mod origin;
 mod own_files;
+mod responses_socket;
 #[cfg(test)]
 mod tests;
 
@@ -67,6 +68,8 @@ pub enum Plane {
     Options,
     /// The gateway itself responds, with its own files and batches.
     Files,
+    /// The gateway itself is the other end of the websocket; each event on it that asks for a response is a request of its own.
+    ResponsesSocket,
     /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
@@ -112,7 +115,9 @@ impl<'a> RequestHead<'a> {
         match plane {
             Plane::Control | Plane::Options => Ok(()),
             Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
-            Plane::Models(_) | Plane::Files | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
+            Plane::Models(_) | Plane::Files | Plane::ResponsesSocket | Plane::Data { .. } => {
+                client.require(Scope::CompletionsWrite)
+            }
         }
     }
 
@@ -160,6 +165,9 @@ impl<'a> RequestHead<'a> {
             )));
         }
         connection_header::check(self.headers)?;
+        if responses_socket::is_requested(self) {
+            return Ok(Plane::ResponsesSocket);
+        }
         if let Some(query) = ModelQuery::find(self, client)? {
             return Ok(Plane::Models(query));
         }

@@ -17,6 +17,7 @@ struct Inner {
     aborting: AtomicBool,
     in_flight: AtomicU64,
     abort_notify: tokio::sync::Notify,
+    drain_notify: tokio::sync::Notify,
 }
 
 /// Counts one request in flight until it is dropped.
@@ -32,6 +33,7 @@ impl Lifecycle {
     /// The process is stopping: readiness fails from now on.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
+        self.0.drain_notify.notify_waiters();
     }
 
     /// The grace period is over.
@@ -58,6 +60,14 @@ impl Lifecycle {
         self.0.in_flight.load(Ordering::Acquire)
     }
 
+    /// Resolves when the process is stopping.
+    pub async fn drained(&self) {
+        let notified = self.0.drain_notify.notified();
+        if !self.is_draining() {
+            notified.await;
+        }
+    }
+
     /// Resolves when the grace period is over.
     pub async fn aborted(&self) {
         let notified = self.0.abort_notify.notified();
@@ -76,6 +86,20 @@ impl Drop for InFlightGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_the_drain_is_woken() {
+        let lifecycle = Lifecycle::default();
+        let waiting = tokio::spawn({
+            let lifecycle = lifecycle.clone();
+            async move { lifecycle.drained().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        lifecycle.drain();
+        waiting.await.unwrap();
+        lifecycle.drained().await;
+    }
 
     #[test]
     fn readiness_fails_as_soon_as_draining_starts() {

@@ -1,4 +1,4 @@
-//! The errors about the model that a request names.
+//! The errors about the model, or the earlier response, that a request names.
 
 use super::{Error, Kind};
 
@@ -32,5 +32,14 @@ impl Error {
              provider, and x-gateway-provider or x-gateway-config a provider for any model."
         );
         Self::new(Kind::ModelNotFound, message).with_param("model").with_unknown_name(clipped)
+    }
+
+    /// 400: neither the connection nor the provider has the response that the request goes on from.
+    pub fn previous_response_not_found(id: &str) -> Self {
+        let clipped = id.get(..id.floor_char_boundary(MAX_SHOWN)).unwrap_or_default();
+        let message = format!(
+            "Previous response with id '{clipped}' not found. Send the whole conversation in input, without previous_response_id."
+        );
+        Self::new(Kind::PreviousResponseNotFound, message).with_param("previous_response_id")
     }
 }

@@ -111,6 +111,22 @@ fn files_and_batches_that_are_no_providers_are_the_gateways() {
 }
 
 #[test]
+fn a_websocket_for_responses_ends_here() {
+    let upgrade = "connection: upgrade\nupgrade: websocket";
+    for (request, headers, ends) in [
+        ("GET /v1/responses", upgrade, true),
+        ("GET /v1/proxy/responses", upgrade, true),
+        // Whatever protocol it names: a tunnel is under no limit.
+        ("GET /v1/responses", "connection: upgrade\nupgrade: other", true),
+        ("GET /v1/responses", "accept: a", false),
+        ("GET /v1/realtime", upgrade, false),
+        ("POST /v1/responses", upgrade, false),
+    ] {
+        assert_eq!(judged(request, headers).unwrap() == Plane::ResponsesSocket, ends, "{request} {headers}");
+    }
+}
+
+#[test]
 fn refusals_come_in_order() {
     let compressed = "content-encoding: compress\ncontent-length: 2001";
     for (request, headers, status, part) in [

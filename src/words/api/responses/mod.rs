@@ -23,6 +23,7 @@ mod reasoning_token;
 mod references;
 mod request;
 mod response;
+pub mod socket;
 mod stream;
 mod tools;
 mod whole;
