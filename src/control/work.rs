@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_route_that_reads_a_body_by_itself_or_compiles_one_names_its_work() {
-        let of = |path: &str| routes().filter(move |route| route.path == path && route.method != "GET");
+        let of =
+            |path: &'static str| routes().filter(move |route| route.path == path && route.method != "GET");
         for path in
             ["/v1/explain", "/v1/prompts", "/v1/prompts/{id}/render", "/v1/configs", "/v1/guardrails/{id}"]
         {
