@@ -115,15 +115,14 @@ async fn sums(call: &Call, query: Query) -> Result<Vec<Sum>, Error> {
     let done = logs::ledger(call)?.run(Question::Sums, TIMEOUT, move |store, control| {
         let mut tally = Tally::within(query, held);
         store.sums(&mut tally, control)?;
-        Ok(tally)
+        let sum = |(bucket, value, group): (u32, Option<Arc<str>>, Group)| Sum {
+            bucket: usize::try_from(bucket).unwrap_or(usize::MAX),
+            value,
+            group,
+        };
+        Ok(tally.into_groups().map(sum).collect())
     });
-    let tally = done.await.map_err(|error| refused(error, reads_rows))?;
-    let sum = |(bucket, value, group): (u32, Option<Arc<str>>, Group)| Sum {
-        bucket: usize::try_from(bucket).unwrap_or(usize::MAX),
-        value,
-        group,
-    };
-    Ok(tally.into_groups().map(sum).collect())
+    done.await.map_err(|error| refused(error, reads_rows))
 }
 
 fn refused(error: LogError, reads_rows: bool) -> Error {
