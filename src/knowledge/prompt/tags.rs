@@ -425,7 +425,7 @@ mod tests {
                     Some((before, false)) => before.push(char),
                     _ => wanted.push((char.to_string(), false)),
                 }
-                rest = &rest[char.len_utf8()..];
+                rest = rest.split_at(char.len_utf8()).1;
             }
             let (tokens, looked_at) = looked_at(&text);
             let found: Vec<(String, bool)> = tokens

@@ -228,7 +228,7 @@ fn stored_model(body: &VersionBody) -> Option<String> {
         return Some(model.to_owned());
     }
     let parameters = Json::members(body.parameters.as_ref()?.get())?;
-    let model = parameters.into_iter().filter(|(name, _)| name == "model").last()?;
+    let model = parameters.into_iter().rfind(|(name, _)| name == "model")?;
     serde_json::from_str(model.1.get()).ok()
 }
 
