@@ -6,6 +6,7 @@
 mod hook_results;
 mod limit_details;
 mod of_models;
+mod of_upstreams;
 
 pub use hook_results::HookResults;
 pub use limit_details::{Amounts, LimitDetails, LimitView};
@@ -376,31 +377,6 @@ impl Error {
     /// 501: valid, but not implemented.
     pub fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(Kind::NotImplemented, message)
-    }
-
-    /// 502: the provider could not be reached, or the connection broke before a response.
-    pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into().into()), ..Self::new(Kind::Unreachable, message) }
-    }
-
-    /// 502: the proxy that the gateway's connections go through refused one; the text names it.
-    pub fn proxy_refused(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into().into()), ..Self::new(Kind::ProxyRefused, message) }
-    }
-
-    /// 502: the proxy that the gateway's connections go through could not be used; the text names it.
-    pub fn proxy_unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into().into()), ..Self::new(Kind::ProxyUnreachable, message) }
-    }
-
-    /// 502: the provider sent something that is no usable HTTP response.
-    pub fn invalid_response(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into().into()), ..Self::new(Kind::InvalidResponse, message) }
-    }
-
-    /// 502: the token or temporary credentials for a provider could not be fetched.
-    pub fn credentials_unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into().into()), ..Self::new(Kind::CredentialsUnavailable, message) }
     }
 
     /// 503: more connections than the operator allows.

@@ -41,7 +41,8 @@ impl ProxyServer {
         let log = Arc::clone(&headers);
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let (log, tls) = (Arc::clone(&log), tls.clone());
+                let log = Arc::clone(&log);
+                let tls = tls.clone();
                 tokio::spawn(async move {
                     let _ = match tls {
                         Some(tls) => serve(tls.accept(tcp).await?, leads, &log).await,

@@ -77,14 +77,22 @@ pub fn may_try_next_address(
     target: &Target,
     peers: &PeerSelection,
 ) -> bool {
-    if let Some(address) = peers.last_address() {
+    let origin = peers.origin(target);
+    let failed = match peers.proxied() {
+        None => peers.last_address().map(|address| (origin, address)),
+        // The proxy works, so it is the host's address that failed; no other address of the proxy changes that.
+        Some(proxied) if is_refused(error) => proxied.handed_address().map(|address| (origin, address)),
+        Some(proxied) => peers.last_address().map(|address| (&proxied.proxy.origin, address)),
+    };
+    if let Some((origin, address)) = failed {
         // Later requests start with another address.
-        let proxy = peers.proxied().map(|proxied| &proxied.proxy.origin);
-        shared.dns.connect_failed(proxy.unwrap_or_else(|| peers.origin(target)), address);
+        shared.dns.connect_failed(origin, address);
     }
-    // Neither does what a proxy says to its peer.
-    let is_refused = ProxyFailure::of(error).is_some_and(|failure| matches!(failure.why, Why::Refused(..)));
-    peers.has_untried() && !is_tls(error.etype()) && !is_refused
+    peers.has_untried() && !is_tls(error.etype()) && !is_refused(error)
+}
+
+fn is_refused(error: &PingoraError) -> bool {
+    ProxyFailure::of(error).is_some_and(|failure| matches!(failure.why, Why::Refused(..)))
 }
 
 fn is_tls(error: &ErrorType) -> bool {
@@ -137,6 +145,13 @@ fn proxy_error(failure: &ProxyFailure, provider: &str) -> Error {
             format!(
                 "{before} demands credentials or does not take those it got (407). The operator writes them into the \
                  proxy's URL: outbound.proxy, or HTTPS_PROXY of the environment."
+            ),
+            failure.to_string(),
+        ),
+        Why::Refused(status @ 500.., _) => Error::proxy_refused(
+            format!(
+                "{before} could not connect to it ({status}). Retry your request, or check the provider's address and what \
+                 the proxy may reach."
             ),
             failure.to_string(),
         ),

@@ -87,6 +87,11 @@ impl Proxied {
         }
     }
 
+    /// The address of the host, if the proxy was handed one.
+    pub fn handed_address(&self) -> Option<SocketAddr> {
+        self.tunnel()?.parse().ok()
+    }
+
     /// Whether the proxy is sent the requests themselves, and answers in the provider's place where it cannot forward one.
     pub fn is_forwarding(&self) -> bool {
         self.tunnel().is_none()

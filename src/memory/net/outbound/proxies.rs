@@ -73,8 +73,8 @@ impl Proxies {
             Some(ProxyChoice::Direct) => return None,
             // Named for exactly this provider: neither its address nor `no_proxy` says otherwise.
             Some(ProxyChoice::Through(url)) => {
-                let known = self.own.get(url).cloned();
-                return known.or_else(|| Proxy::new(url, &self.tls).map(Arc::new));
+                let named = self.own.get(url).cloned();
+                return named.or_else(|| Proxy::new(url, &self.tls).map(Arc::new));
             }
             None => {}
         }

@@ -295,7 +295,7 @@ async fn only_addresses_of_the_chosen_version_are_used() {
 }
 
 #[tokio::test]
-async fn the_system_resolves_names_where_the_settings_say_so() {
+async fn names_are_resolved_by_the_system_where_it_is_set() {
     let mut rules = HostRules::default();
     rules.outbound.resolver = NameResolver::System;
     let script = Arc::new(ScriptedResolver::default());

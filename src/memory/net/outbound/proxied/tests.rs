@@ -53,6 +53,11 @@ async fn operators_hosts_are_named_and_clients_hosts_are_checked_addresses() {
         let found = reached(url, trusted, is_upgrade).await.unwrap();
         let proxied = found.proxied.unwrap();
         assert_eq!(proxied.tunnel(), tunnel, "{url} {trusted}");
+        assert_eq!(
+            proxied.handed_address().is_some(),
+            !trusted && !url.contains("opened") || url.contains('['),
+            "{url}"
+        );
         assert_eq!(found.addresses.first().unwrap().to_string(), "1.2.3.4:3128", "{url}");
     }
 }
