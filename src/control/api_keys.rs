@@ -534,7 +534,7 @@ fn unstored(name: &str, kind: &str, workspace: Option<Uuid>, scopes: &ScopeSet) 
 async fn settings_view(call: &Call, key: &ServiceKey) -> Value {
     let workspace = key.workspace.as_deref().and_then(|slug| call.snapshot.stored.workspace(slug));
     let kind = if key.workspace.is_some() { KeyType::WorkspaceService } else { KeyType::OrganisationService };
-    let used = Used::of_limits(call, limits_of_key(key), LimitScope::Key).await;
+    let used = Used::of_limits(call, limits_of_key(key, call.now), LimitScope::Key).await;
     let mut shown = unstored(&key.name, kind.as_str(), workspace, &key.scopes);
     if let Value::Object(shown) = &mut shown {
         let usage_limits = match key.limits.usage.as_slice() {
