@@ -24,7 +24,11 @@ const READY: &[Field] = &[
         Type::AnyObject,
         "`backend`, `available`, `since`, `spool_bytes`, `rows_dropped`: see docs/logs.md.",
     ),
-    required("limits", Type::AnyObject, "`counters`, `available`, `gateways`: see docs/limit-counters.md."),
+    required(
+        "limits",
+        Type::AnyObject,
+        "`counters`, `available`, `gateways`, `when_memory_is_full`: see docs/limit-counters.md.",
+    ),
 ];
 
 const HEALTH: &[Field] = &[
@@ -57,8 +61,12 @@ async fn readyz(call: Call) -> Result<Reply, Error> {
         _ => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
     };
     let counts = call.limits.counts();
-    let counters =
-        json!({"counters": counts.backend, "available": counts.is_available(), "gateways": counts.gateways});
+    let counters = json!({
+        "counters": counts.backend,
+        "available": counts.is_available(),
+        "gateways": counts.gateways,
+        "when_memory_is_full": counts.counters_kept,
+    });
     let mut body = json!({"status": status, "requests_in_flight": lifecycle.in_flight(), "limits": counters});
     if let (Some(store), Value::Object(members)) = (call.shared.store(), &mut body) {
         let health = store.health();

@@ -5,7 +5,7 @@
 mod merge;
 
 use super::call::Call;
-use super::field::{Field, Type, optional};
+use super::field::{Field, Type, optional, required};
 use super::records::time;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
@@ -40,6 +40,15 @@ pub(super) const SMOOTH: Field = optional(
      windows stand alone, and up to twice the value passes around the end of one.",
 );
 
+pub(super) const RAISE: Field = optional(
+    "raise",
+    Type::Object(&[
+        required("amount", COUNT, "What is added to `credit_limit`, in its unit; above 0."),
+        required("until", Type::Time, "Until when. Then the limit is as before."),
+    ]),
+    "More for a while: until some time the limit is `credit_limit` and this amount together.",
+);
+
 const USAGE: &[Field] = &[
     optional(
         "type",
@@ -64,6 +73,7 @@ const USAGE: &[Field] = &[
         "With `periodic_reset_days`: a day at whose start (`limits.timezone`) the count starts anew; the days are counted from it forwards \
          and backwards, so that there may be a start before it. In responses: when it does next.",
     ),
+    RAISE,
     HARD,
     FIT,
 ];
@@ -162,9 +172,8 @@ pub(super) fn check_usage(item: &Map<String, Value>, path: &str, problems: &Prob
     {
         problem("alert_threshold", "must be below credit_limit");
     }
-    if item.get("type").and_then(Value::as_str) == Some("cost")
-        && number("credit_limit").is_some_and(|limit| limit > MAX_DOLLARS)
-    {
+    let is_cost = item.get("type").and_then(Value::as_str) == Some("cost");
+    if is_cost && number("credit_limit").is_some_and(|limit| limit > MAX_DOLLARS) {
         problem("credit_limit", "must be at most 9000000000 dollars");
     }
     if has("periodic_reset") && has("periodic_reset_days") {
@@ -175,6 +184,19 @@ pub(super) fn check_usage(item: &Map<String, Value>, path: &str, problems: &Prob
     }
     if is_set("fit") && !is_set("hard") {
         problem("fit", "needs hard: true");
+    }
+    if let Some(raise) = item.get("raise").and_then(Value::as_object) {
+        let amount = raise.get("amount").and_then(Value::as_f64).unwrap_or_default();
+        if amount <= 0.0 {
+            problem("raise.amount", "must be above 0");
+        }
+        match number("credit_limit") {
+            None => problem("raise", "needs credit_limit, which is raised"),
+            Some(limit) if is_cost && limit + amount > MAX_DOLLARS => {
+                problem("raise.amount", "must be at most 9000000000 dollars together with credit_limit");
+            }
+            Some(_) => {}
+        }
     }
 }
 

@@ -37,7 +37,9 @@ async fn show(call: Call) -> Result<Reply, Error> {
 fn counters(counts: &Counts) -> CountersState {
     CountersState {
         buckets: counts.live_buckets,
+        bucket_bytes: counts.bucket_bytes,
         is_available: counts.is_available(),
+        are_evicted: counts.counters_kept == "evicted",
         gateways: counts.gateways,
         leases: counts.leases,
         served_by_leases: counts.served_by_leases,

@@ -24,7 +24,7 @@ pub(super) struct Used {
 impl Used {
     /// The limits that a record has in this scope. Of limits with `group_by`, no bucket.
     pub async fn of(call: &Call, record: &Record, scope: LimitScope) -> Self {
-        let limits = call.catalog().map(|catalog| limits_of(record, &catalog)).unwrap_or_default();
+        let limits = call.catalog().map(|catalog| limits_of(record, &catalog, call.now)).unwrap_or_default();
         Self::of_limits(call, limits.into_iter().filter(|limit| limit.scope == scope), scope).await
     }
 
@@ -70,7 +70,9 @@ impl Used {
 
     /// When usage counts from 0 next; of several limits, the first time.
     pub(crate) fn next_reset(&self) -> Value {
-        self.usage_limits().filter_map(|(_, window)| window.reset_at()).min().map_or(Value::Null, time)
+        // Of one that begins anew when it is idle, each bucket does so by itself.
+        let starts = self.usage_limits().filter(|(limit, _)| resets(limit));
+        starts.filter_map(|(_, window)| window.reset_at()).min().map_or(Value::Null, time)
     }
 
     /// When usage counted from 0 last: the start of the window, where that was not the first one, or the last reset by hand.
@@ -125,6 +127,7 @@ impl Used {
                     LimitKind::Rate { unit, .. } => Some(unit.as_str()),
                     LimitKind::Usage { .. } => None,
                 },
+                "raised_until": limit.raised_until.and_then(|until| Timestamp::from_millisecond(until).ok()).map(time),
                 "limit": is_bounded.then(|| amount(of, limit.value())),
                 "current_usage": amount(of, spent),
                 "reserved": amount(of, held),
@@ -139,7 +142,7 @@ impl Used {
 }
 
 fn resets(limit: &Limit) -> bool {
-    matches!(limit.kind, LimitKind::Usage { reset, .. } if reset != Reset::Never)
+    matches!(limit.kind, LimitKind::Usage { reset: Reset::Weekly | Reset::Monthly | Reset::Days { .. }, .. })
 }
 
 /// An amount as the API shows it: dollars of nanodollars, else the number itself.

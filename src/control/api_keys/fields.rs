@@ -144,6 +144,7 @@ const USAGE: &[Field] = &[
     required("type", Type::OneOf(&["cost", "tokens", "requests"]), "What is counted."),
     nullable("unit", Type::OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]), "Of a rate limit."),
     nullable("limit", COUNT, "The most in a window; dollars for `cost`. Null: there is only an alert."),
+    nullable("raised_until", Type::Time, "Until when `limit` has a `raise` in it; null: it has none."),
     required("current_usage", COUNT, "What was used in this window."),
     required("reserved", COUNT, "What is held for requests under way."),
     required(

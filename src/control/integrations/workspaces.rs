@@ -137,7 +137,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
     });
     let visible: Vec<(Arc<Record>, Map<String, Value>)> = visible.collect();
     let mut limits: HashMap<Uuid, Vec<Limit>> = HashMap::new();
-    for limit in limits_of(&record, &catalog) {
+    for limit in limits_of(&record, &catalog, call.now) {
         limits.entry(limit.id).or_default().push(limit);
     }
     let page = Page::of(&call, 1000);

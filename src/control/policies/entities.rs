@@ -23,7 +23,7 @@ const ITEM: &[Field] = &[
     required(
         "value_key",
         Type::Text(8192),
-        "Its values: `metadata._user:ann`, several with a dash between them.",
+        "Its values: `metadata._user:ann`, several with a dash between them; of a long one the first 96 bytes, and `…`.",
     ),
     required("current_usage", COUNT, "What was used in this window; dollars for `cost`."),
     required("reserved_usage", COUNT, "What is held for requests under way."),
@@ -142,7 +142,7 @@ async fn buckets(call: &Call, record: &Record) -> Result<(Limit, Vec<UsageView>)
 }
 
 fn limit(call: &Call, record: &Record) -> Result<Limit, Error> {
-    let limit = limits_of(record, &*call.catalog()?).into_iter().next();
+    let limit = limits_of(record, &*call.catalog()?, call.now).into_iter().next();
     limit.ok_or_else(|| Error::internal(format!("policy {} cannot be read", record.id)))
 }
 
@@ -181,8 +181,9 @@ fn unreachable(failure: CountersFailure) -> Error {
 /// # Errors
 /// 400 if there is none, or more than one: values are not quoted, so that some read the same.
 pub(super) async fn named(call: &Call, record: &Record, value_key: &str) -> Result<Uuid, Error> {
-    let (_, found) = buckets(call, record).await?;
-    let mut named = found.iter().filter(|view| *view.value_key == *value_key);
+    let (limit, found) = buckets(call, record).await?;
+    let shown = limit.shown_value_key(value_key);
+    let mut named = found.iter().filter(|view| *view.value_key == *shown);
     let why = match (named.next(), named.next()) {
         (Some(view), None) => return Ok(view.entity),
         (None, _) => {

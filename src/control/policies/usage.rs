@@ -2,7 +2,7 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
-use super::super::limits::{COUNT as CREDIT, FIT, HARD, Today, check_usage, set_day};
+use super::super::limits::{COUNT as CREDIT, FIT, HARD, RAISE, Today, check_usage, set_day};
 use super::super::page;
 use super::super::records::{members, put};
 use super::super::reply::Reply;
@@ -50,6 +50,12 @@ const NEXT: Field = optional(
     "With `periodic_reset_days`: a day at whose start (`limits.timezone`) the count starts anew; the days are counted from it forwards \
      and backwards, so that there may be a start before it. The time of day does not matter. So many days from today where absent.",
 );
+const IDLE: Field = optional(
+    "reset_after_idle_minutes",
+    Type::Integer(1, 10_080),
+    "A bucket is empty again when no request came for so many minutes, refused ones included: for a budget for each session of an agent. \
+     Not together with `periodic_reset` or `periodic_reset_days`.",
+);
 const CREATE: &[Field] = &[
     CONDITIONS_FIELD,
     GROUP_BY_FIELD,
@@ -62,6 +68,8 @@ const CREATE: &[Field] = &[
     PERIOD,
     DAYS,
     NEXT,
+    IDLE,
+    RAISE,
     ON_MISSING,
     HARD,
     FIT,
@@ -78,6 +86,8 @@ const UPDATE: &[Field] = &[
     PERIOD,
     DAYS,
     NEXT,
+    IDLE,
+    RAISE,
     ON_MISSING,
     HARD,
     FIT,
@@ -95,7 +105,7 @@ const VALUE_USAGE: Type = Type::Object(&[
     required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
 ]);
 
-const VIEW: &[Field] = &concat_fields::<24>(
+const VIEW: &[Field] = &concat_fields::<26>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),
@@ -108,6 +118,12 @@ const VIEW: &[Field] = &concat_fields::<24>(
             "After how many days buckets are empty again.",
         ),
         nullable("next_usage_reset_at", Type::Time, "When buckets are empty again next."),
+        nullable(
+            "reset_after_idle_minutes",
+            Type::Integer(1, 10_080),
+            "After how many minutes without a request a bucket is empty again.",
+        ),
+        nullable("raise", Type::AnyObject, "`amount` more than `credit_limit`, `until` some time."),
         nullable(
             "last_reset_at",
             Type::Time,
@@ -164,6 +180,14 @@ fn check_create(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems
     check_usage(body, "", problems);
 }
 
+fn check_idle(body: &Map<String, Value>, problems: &Problems) {
+    let has = |name: &str| body.get(name).is_some_and(|value| !value.is_null());
+    let idle = "reset_after_idle_minutes";
+    if has(idle) && ["periodic_reset", "periodic_reset_days"].into_iter().any(has) {
+        problems.push(idle, None, "cannot be combined with periodic_reset or periodic_reset_days");
+    }
+}
+
 struct UsagePolicy;
 
 impl Resource for UsagePolicy {
@@ -183,6 +207,8 @@ impl Resource for UsagePolicy {
         "periodic_reset",
         "periodic_reset_days",
         "next_usage_reset_at",
+        "reset_after_idle_minutes",
+        "raise",
         "on_missing",
         "hard",
         "fit",
@@ -205,6 +231,7 @@ impl Resource for UsagePolicy {
         }
         let problems = Problems::default();
         check_usage(body, "", &problems);
+        check_idle(body, &problems);
         set_day(body, draft.before.map(members).as_ref(), &Today::of(call));
         if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
     }

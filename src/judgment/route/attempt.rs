@@ -34,6 +34,11 @@ use words::api::{Dialect, gemini};
 use words::error::Error;
 use words::settings::AllowedNames;
 
+/// What agents call their session in: Claude Code (its documentation of gateways) and Codex (`session_id`, later `session-id`; before,
+/// `conversation_id`).
+const SESSION_HEADERS: [&str; 4] =
+    ["x-claude-code-session-id", "session_id", "session-id", "conversation_id"];
+
 /// The parts of the client's request that an attempt is made from.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -64,6 +69,8 @@ pub struct Request {
     pub uses_default_config: bool,
     /// It asks for another protocol, as the handshake of a websocket does: what follows is not read.
     pub switches_protocols: bool,
+    /// The session of the agent that sends it, by a header of the agent's.
+    pub session: Option<Box<str>>,
     /// What it was rendered from, if it was sent to a prompt.
     pub prompt: Option<Arc<PromptCall>>,
     /// What of the client's request is not used.
@@ -117,6 +124,7 @@ impl Request {
             allowed_models: None,
             uses_default_config: false,
             switches_protocols: false,
+            session: None,
             prompt: None,
             warnings: Vec::new(),
             stream_usage: true,
@@ -137,6 +145,8 @@ impl Request {
         let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
         self.betas = values.map(str::to_owned).reduce(|all, value| format!("{all},{value}"));
         self.switches_protocols = headers.contains_key(UPGRADE);
+        let session = SESSION_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+        self.session = session.filter(|session| !session.is_empty()).map(Box::from);
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.

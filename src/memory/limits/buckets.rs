@@ -7,7 +7,9 @@ use super::events::{EventKind, EventQueue, LimitEvent};
 use super::facts::Facts;
 use super::journal::Settled;
 use super::limit::Limit;
-use super::limit_set::{BucketHash, Selected, value_key};
+use super::limit_set::{BucketHash, Selected};
+use super::options::LimitsOptions;
+use super::value_key::{OVERFLOW_KEY, bytes, max_buckets, value_key};
 use super::window::Clock;
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
@@ -15,13 +17,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use uuid::Uuid;
 
 const SHARDS: usize = 64;
-/// Live buckets of one rate limit and of one usage limit. More of them share one.
-const MAX_RATE_BUCKETS: usize = 100_000;
-const MAX_USAGE_BUCKETS: usize = 1_000_000;
 
 /// The hash is random already.
 #[derive(Debug, Default)]
@@ -53,6 +52,9 @@ pub(super) struct Buckets {
     shards: Box<[RwLock<Shard>]>,
     /// How many buckets each limit has.
     live: Mutex<HashMap<(Uuid, u8), usize>>,
+    /// What all of them take, and may take (`limits.max_bucket_bytes`).
+    bytes: AtomicUsize,
+    max_bytes: AtomicUsize,
     /// Requests that were counted in the common bucket, because there was no room for one of their own.
     overflowed: AtomicU64,
     pub sink: Arc<Sink>,
@@ -81,6 +83,8 @@ impl Buckets {
             hash,
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             live: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            max_bytes: AtomicUsize::new(LimitsOptions::default().max_bucket_bytes),
             overflowed: AtomicU64::new(0),
             sink: Arc::new(sink),
         })
@@ -142,8 +146,12 @@ impl Buckets {
     }
 
     fn has_room(&self, limit: &Limit) -> bool {
-        let max = if limit.is_rate() { MAX_RATE_BUCKETS } else { MAX_USAGE_BUCKETS };
-        self.live.lock().get(&(limit.id, limit.index)).is_none_or(|live| *live < max)
+        // One that has a single bucket must find it again. There are as many of these as limits.
+        if limit.group_by.is_empty() {
+            return true;
+        }
+        self.bytes() < self.max_bytes.load(Ordering::Relaxed)
+            && self.live.lock().get(&(limit.id, limit.index)).is_none_or(|live| *live < max_buckets(limit))
     }
 
     /// Adds a bucket, or returns the one that is there.
@@ -156,6 +164,7 @@ impl Buckets {
                 place.insert(Arc::clone(&entity));
             }
         }
+        self.bytes.fetch_add(bytes(&entity.value_key), Ordering::Relaxed);
         *self.live.lock().entry(entity.limit).or_default() += 1;
         entity
     }
@@ -173,6 +182,7 @@ impl Buckets {
                 // A bucket that a reservation refers to is used soon.
                 let keep = Arc::strong_count(entity) > 1 || !is_over(entity);
                 if !keep {
+                    self.bytes.fetch_sub(bytes(&entity.value_key), Ordering::Relaxed);
                     dropped.push(entity.limit);
                 }
                 keep
@@ -202,13 +212,20 @@ impl Buckets {
         self.shards.iter().map(|shard| shard.read().len()).sum()
     }
 
+    /// What they take, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What they may take together. Those that are there stay.
+    pub(super) fn set_max_bytes(&self, max: usize) {
+        self.max_bytes.store(max, Ordering::Relaxed);
+    }
+
     pub(super) fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
 }
-
-/// The value key of the common bucket of requests for which there is no room.
-pub(super) const OVERFLOW_KEY: &str = "(other)";
 
 impl Sink {
     /// Has usage of a window that is over written, and the one that took its place.

@@ -4,7 +4,7 @@
 
 use super::limit::{Limit, LimitKind, RateOf, RateUnit, Reset};
 use super::tightest::Remaining;
-use super::window::{Calendar, Window};
+use super::window::{Calendar, NEVER, Window};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,10 +141,8 @@ impl State {
     /// returned.
     pub(super) fn bring_up_to(&mut self, limit: &Limit, calendar: &Calendar, now: i64) -> Option<Past> {
         let rule = Rule::of(&limit.kind);
-        let is_same_rule = self.rule.map_or_else(
-            || calendar.window(&limit.kind, self.window.start) == self.window,
-            |before| before == rule,
-        );
+        let is_same_rule =
+            self.rule.map_or_else(|| self.is_window_of(limit, calendar), |before| before == rule);
         let is_same = is_same_rule && self.is_present(now);
         // A request keeps the limits that it was admitted with: those of before a reset must not undo it.
         let is_reset = limit.generation > self.limit_generation;
@@ -172,6 +170,21 @@ impl State {
         }
         self.rule = Some(rule);
         past
+    }
+
+    /// Whether the window, as the journal has it, may be one of this limit.
+    fn is_window_of(&self, limit: &Limit, calendar: &Calendar) -> bool {
+        match limit.idle_reset() {
+            Some(_) => self.window.end != NEVER,
+            None => calendar.window(&limit.kind, self.window.start) == self.window,
+        }
+    }
+
+    /// Notes that a request came, also one that is refused: a bucket that begins anew when it is idle does so later. True: it does.
+    pub(super) fn touch(&mut self, limit: &Limit, now: i64) -> bool {
+        let Some(idle) = limit.idle_reset() else { return false };
+        self.window.end = self.window.end.max(now.saturating_add(idle));
+        true
     }
 
     /// Whether an alert was sent for this threshold or a higher one. After a threshold was raised, none was; a request

@@ -4,8 +4,9 @@
 use super::amount::Estimate;
 use super::entity::State;
 use super::limit::{Limit, LimitKind};
-use super::limit_set::{Selected, Selection, value_key};
+use super::limit_set::{Selected, Selection};
 use super::refusal::{Cause, Refusal};
+use super::value_key::value_key;
 use super::window::Clock;
 use std::sync::Arc;
 

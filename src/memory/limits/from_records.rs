@@ -38,19 +38,20 @@ const INTEGRATIONS: usize = 128;
 const MAX_SAME_USAGES: usize = 20;
 
 /// The limits of a record. `catalog`: the workspaces that conditions name.
-pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
+/// `now` decides which raises are in force.
+pub fn limits_of(record: &Record, catalog: &Catalog, now: Timestamp) -> Vec<Limit> {
     let Ok(Value::Object(body)) = serde_json::from_str(&record.body) else { return Vec::new() };
     let name = text(&body, "name").or(record.slug.as_deref()).map(Arc::from);
     let limits = match record.kind {
-        Kind::UsagePolicy => policy(record, &body, catalog, usage(&body)),
-        Kind::RatePolicy => policy(record, &body, catalog, rate(&body)),
-        Kind::ApiKey => of_members(record.id, LimitScope::Key, &body, ""),
-        Kind::Workspace => of_members(record.id, LimitScope::Workspace, &body, ""),
+        Kind::UsagePolicy => policy(record, &body, catalog, usage(&body), now),
+        Kind::RatePolicy => policy(record, &body, catalog, rate(&body), now),
+        Kind::ApiKey => of_members(record.id, LimitScope::Key, &body, "", now),
+        Kind::Workspace => of_members(record.id, LimitScope::Workspace, &body, "", now),
         Kind::Provider => {
-            let mut limits = of_members(record.id, LimitScope::Provider, &body, "");
+            let mut limits = of_members(record.id, LimitScope::Provider, &body, "", now);
             limits.iter_mut().for_each(|limit| limit.workspace = record.workspace);
-            limits.extend(of_members(record.id, LimitScope::Integration, &body, OF_INTEGRATION));
-            limits.extend(of_workspaces(record.id, &body));
+            limits.extend(of_members(record.id, LimitScope::Integration, &body, OF_INTEGRATION, now));
+            limits.extend(of_workspaces(record.id, &body, now));
             limits
         }
         _ => Vec::new(),
@@ -59,12 +60,12 @@ pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
 }
 
 /// What an integration has for each workspace: those with an entry, and each of the others by itself.
-fn of_workspaces(integration: Uuid, body: &Map<String, Value>) -> Vec<Limit> {
+fn of_workspaces(integration: Uuid, body: &Map<String, Value>, now: Timestamp) -> Vec<Limit> {
     let entries = || items(body, "workspaces").filter_map(Value::as_object);
     let workspace = |entry: &Map<String, Value>| text(entry, "id")?.parse::<Uuid>().ok();
     let of = |workspace: Option<Uuid>, access: &Map<String, Value>| {
         let id = integration_workspace_id(integration, workspace);
-        let limits = of_members(id, LimitScope::Integration, access, "").into_iter();
+        let limits = of_members(id, LimitScope::Integration, access, "", now).into_iter();
         limits.map(move |limit| Limit { record: integration, workspace, ..limit })
     };
     let mut limits: Vec<Limit> =
@@ -99,13 +100,14 @@ pub(crate) fn usage_ids(record: &Record) -> Vec<Uuid> {
     ids
 }
 
-/// The limits of a key of the settings: those of requests whose key has its name.
-pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
+/// The limits of a key of the settings: those of requests whose key has its name. `now`: as for [`limits_of`].
+pub fn limits_of_key(key: &ServiceKey, now: Timestamp) -> Vec<Limit> {
     let id = settings_key_id(&key.name);
     let usages = indexed(key.limits.usage.iter().filter_map(Value::as_object), usage, &[]);
     let rates = indexed(key.limits.rates.iter().filter_map(Value::as_object), rate, &[]);
     let found = usages.into_iter().chain(rates);
-    let found = found.filter_map(|(index, item, kind)| limit(id, LimitScope::Key, index, item, kind));
+    let found = found
+        .filter_map(|(index, item, kind)| limit(id, LimitScope::Key, index, item, raised(item, kind, now)));
     let is_it = || vec![Condition::new(FactKey::ApiKey, [key.name.as_str()], [])];
     let name: Arc<str> = key.name.as_str().into();
     let named = |limit| Limit { conditions: is_it(), name: Some(Arc::clone(&name)), ..limit };
@@ -131,6 +133,7 @@ fn policy(
     body: &Map<String, Value>,
     catalog: &Catalog,
     kind: Option<LimitKind>,
+    now: Timestamp,
 ) -> Vec<Limit> {
     let read = || {
         let conditions = items(body, "conditions").map(|item| condition(item, catalog));
@@ -140,7 +143,7 @@ fn policy(
             conditions: conditions.collect::<Option<_>>()?,
             group_by: group_by.collect::<Option<_>>()?,
             on_missing: text(body, "on_missing").and_then(OnMissing::parse).unwrap_or_default(),
-            ..limit(record.id, LimitScope::Policy, 0, body, kind?)?
+            ..limit(record.id, LimitScope::Policy, 0, body, raised(body, kind?, now))?
         })
     };
     read().into_iter().collect()
@@ -167,7 +170,13 @@ fn condition(item: &Value, catalog: &Catalog) -> Option<Condition> {
 }
 
 /// `usage_limits` and `rate_limits` of a body, with `prefix` before their names: objects or lists of them.
-fn of_members(id: Uuid, scope: LimitScope, body: &Map<String, Value>, prefix: &str) -> Vec<Limit> {
+fn of_members(
+    id: Uuid,
+    scope: LimitScope,
+    body: &Map<String, Value>,
+    prefix: &str,
+    now: Timestamp,
+) -> Vec<Limit> {
     let first = if prefix.is_empty() { 0 } else { INTEGRATIONS };
     let listed = |name: &str| match body.get(&format!("{prefix}{name}")) {
         Some(Value::Array(items)) => items.iter().filter_map(Value::as_object).collect(),
@@ -179,7 +188,8 @@ fn of_members(id: Uuid, scope: LimitScope, body: &Map<String, Value>, prefix: &s
     let numbers = usage_numbers(body, prefix);
     let usages = indexed(listed("usage_limits").into_iter(), usage, &numbers);
     let found = usages.into_iter().chain(indexed(listed("rate_limits").into_iter(), rate, &[]));
-    let limits = found.filter_map(|(index, item, kind)| limit(id, scope, first + index, item, kind));
+    let limits = found
+        .filter_map(|(index, item, kind)| limit(id, scope, first + index, item, raised(item, kind, now)));
     limits.map(|limit| Limit { generation, ..limit }).collect()
 }
 
@@ -226,7 +236,7 @@ fn limit(
     scope: LimitScope,
     index: usize,
     item: &Map<String, Value>,
-    kind: LimitKind,
+    Raised { kind, until }: Raised,
 ) -> Option<Limit> {
     let is_set = |name: &str| item.get(name).and_then(Value::as_bool) == Some(true);
     Some(Limit {
@@ -234,8 +244,33 @@ fn limit(
         hard: is_set("hard"),
         fit: is_set("fit"),
         smooth: is_set("smooth"),
+        raised_until: until,
         ..Limit::new(id, scope, kind)
     })
+}
+
+/// A limit with the raise that is in force.
+struct Raised {
+    kind: LimitKind,
+    /// `None`: none is.
+    until: Option<i64>,
+}
+
+/// A usage limit with what its `raise` adds until some time, exactly.
+fn raised(item: &Map<String, Value>, kind: LimitKind, now: Timestamp) -> Raised {
+    let raise = item.get("raise").and_then(Value::as_object);
+    let until = raise.and_then(|raise| text(raise, "until")?.parse::<Timestamp>().ok());
+    let amount = raise.and_then(|raise| raise.get("amount")?.as_number());
+    match (kind, amount, until) {
+        (LimitKind::Usage { of, credit, alert_at, reset }, Some(amount), Some(until)) if now < until => {
+            let is_hard = item.get("hard").and_then(Value::as_bool) == Some(true);
+            let decimals = if of == UsageOf::Cost { NANODOLLARS } else { 0 };
+            let credit = credit.saturating_add(whole(amount, decimals, !is_hard));
+            let kind = LimitKind::Usage { of, credit, alert_at, reset };
+            Raised { kind, until: Some(until.as_millisecond()) }
+        }
+        _ => Raised { kind, until: None },
+    }
 }
 
 fn usage(item: &Map<String, Value>) -> Option<LimitKind> {
@@ -278,7 +313,12 @@ pub fn reset_of(item: &Map<String, Value>) -> Reset {
             let day = day.map(|day| TimeZone::UTC.to_datetime(day).date());
             Reset::Days { days, from: day.unwrap_or(FIRST_DAY) }
         }
-        _ => Reset::Never,
+        _ => match item.get("reset_after_idle_minutes").and_then(Value::as_u64) {
+            Some(minutes) if minutes > 0 => {
+                Reset::Idle { minutes: u16::try_from(minutes).unwrap_or(u16::MAX) }
+            }
+            _ => Reset::Never,
+        },
     }
 }
 

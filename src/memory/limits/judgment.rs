@@ -74,6 +74,9 @@ impl Judgment<'_> {
             let mut state = entity.state.lock();
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
+            if state.touch(limit, self.now) {
+                buckets.sink.changed(limit, entity, &mut state);
+            }
             if let Some(lending) = &mut lending {
                 lending.take_out(entity, &mut state);
             }

@@ -3,6 +3,7 @@
 //! Plain data. Whether a request is within it is judged in `buckets`; what records of the store mean is read elsewhere.
 
 use super::fact_key::{Condition, FactKey, Pattern};
+use super::value_key::as_shown;
 use jiff::civil::Date;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -40,6 +41,8 @@ pub struct Limit {
     pub smooth: bool,
     /// Counts the times that the usage of all its buckets was reset.
     pub generation: u32,
+    /// Its value is a raised one until then, milliseconds since 1970.
+    pub raised_until: Option<i64>,
 }
 
 impl Limit {
@@ -60,6 +63,7 @@ impl Limit {
             fit: false,
             smooth: false,
             generation: 0,
+            raised_until: None,
         }
     }
 
@@ -102,9 +106,22 @@ impl Limit {
             || (self.group_by.contains(&FactKey::Workspace) && names_workspace(value_key, workspace))
     }
 
+    /// How the value key of a bucket is shown, whose values may be longer than what is shown of them. Of several values, as it is.
+    pub fn shown_value_key(&self, value_key: &str) -> String {
+        as_shown(self, value_key)
+    }
+
     /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
     pub(crate) fn is_hard_budget(&self) -> bool {
         self.hard && !self.is_rate() && self.counts() != Counted::Requests
+    }
+
+    /// How long a bucket may be idle before it begins anew, in milliseconds. `None`: its windows are the calendar's.
+    pub(super) fn idle_reset(&self) -> Option<i64> {
+        match self.kind {
+            LimitKind::Usage { reset: Reset::Idle { minutes }, .. } => Some(i64::from(minutes) * 60_000),
+            _ => None,
+        }
     }
 
     /// Whether it counts money.
@@ -279,6 +296,10 @@ pub enum Reset {
     Days {
         days: u16,
         from: Date,
+    },
+    /// When no request came for so many minutes: each bucket by itself.
+    Idle {
+        minutes: u16,
     },
 }
 

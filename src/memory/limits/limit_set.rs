@@ -13,7 +13,6 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -365,19 +364,4 @@ impl Index {
         let of_owners = policies.chain(others).chain(of_workspace.into_iter().flatten());
         self.organisation.iter().chain(of_owners)
     }
-}
-
-/// The text that shows which bucket of a limit a request has: `metadata._user:ann-model:openai.gpt-4o`.
-pub(super) fn value_key(limit: &Limit, facts: &Facts<'_>) -> String {
-    let mut text = String::new();
-    for key in &limit.group_by {
-        if !text.is_empty() {
-            text.push('-');
-        }
-        let _ = write!(text, "{key}:");
-        if let Some(value) = facts.group_value(key) {
-            let _ = write!(text, "{value}");
-        }
-    }
-    text
 }

@@ -33,6 +33,7 @@ pub mod reservation;
 mod shared;
 pub mod tightest;
 mod usage_view;
+mod value_key;
 pub mod window;
 
 pub use advance::{Advance, AdvanceEstimate};
@@ -68,7 +69,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use uuid::Uuid;
-use words::settings::{Counting, OnStoreError};
+use words::settings::{Counting, OnStoreError, Settings};
 
 /// How long a request waits until what it holds of a hard limit is on the disk.
 const JOURNAL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -125,6 +126,7 @@ impl Limits {
             (None, None) => Self::in_memory(options.calendar.clone()),
         };
         limits.assume_output.store(options.assume_output_tokens, Ordering::Relaxed);
+        limits.buckets.set_max_bytes(options.max_bucket_bytes);
         limits.is_open_without_store.store(options.on_store_error == OnStoreError::Allow, Ordering::Relaxed);
         Ok(limits)
     }
@@ -144,9 +146,10 @@ impl Limits {
         self.buckets.hash
     }
 
-    /// The limits of the settings and stored objects in force. Compiled again when they have changed.
+    /// The limits of the settings and stored objects in force. Compiled again when they have changed, and when a raise has ended.
     pub fn in_force(&self, snapshot: &SettingsSnapshot) -> Arc<LimitSet> {
-        self.in_force.set(snapshot, self.hash(), |settings| self.set_counting(&settings.limits.counting))
+        let on_settings = |settings: &Settings| self.set_counting(&settings.limits.counting);
+        self.in_force.set(snapshot, self.hash(), Timestamp::now, on_settings)
     }
 
     /// Where days and weeks begin.
@@ -158,6 +161,7 @@ impl Limits {
     fn set_counting(&self, counting: &Counting) {
         self.calendar.store(Arc::new(Calendar::of(counting)));
         self.assume_output.store(counting.assume_output_tokens as u64, Ordering::Relaxed);
+        self.buckets.set_max_bytes(counting.max_bucket_bytes);
         let is_open = counting.on_store_error == OnStoreError::Allow;
         self.is_open_without_store.store(is_open, Ordering::Relaxed);
         if let Some(shared) = &self.shared {
@@ -436,12 +440,14 @@ impl Limits {
                 (None, None) => "memory",
             },
             live_buckets: self.buckets.len(),
+            bucket_bytes: self.buckets.bytes(),
             overflowed: self.buckets.overflowed().saturating_add(shared.map_or(0, Shared::overflowed)),
             dropped_events: self.buckets.sink.events.dropped(),
             journal_failures: self.journal.as_ref().map_or(0, |journal| journal.health.failures()),
             journal_given_up: self.journal.as_ref().map_or(0, |journal| journal.health.given_up()),
             store_failures: shared.map_or(0, |shared| shared.health().0),
             is_store_failing: shared.is_some_and(|shared| shared.health().1),
+            counters_kept: shared.map_or("kept", Shared::keeping),
             dropped_settlements: shared.map_or(0, Shared::dropped),
             leases: shared.map_or(0, |shared| shared.leases().0),
             served_by_leases: shared.map_or(0, |shared| shared.leases().1),
@@ -462,6 +468,8 @@ pub struct Counts {
     pub backend: &'static str,
     /// At present.
     pub live_buckets: usize,
+    /// What they take, about.
+    pub bucket_bytes: usize,
     /// Requests that were counted in the common bucket, because there was no room for one of their own.
     pub overflowed: u64,
     /// Alerts that nobody took in time.
@@ -476,6 +484,8 @@ pub struct Counts {
     pub store_failures: u64,
     /// Whether that store is away at present.
     pub is_store_failing: bool,
+    /// Whether counters are kept when memory is short where they are: `kept`, `evicted`, or `unknown`.
+    pub counters_kept: &'static str,
     /// Settlements that did not fit into the queue for that store: their holds expire there.
     pub dropped_settlements: u64,
     /// Buckets of shared counters of which this gateway has borrowed something.

@@ -5,7 +5,7 @@ use crate::store::{Location, StoreError, StoreOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 use words::config::secret::Secret;
-use words::settings::{NEEDS_POSTGRES, OnStoreError, Settings, SharedCounters};
+use words::settings::{Counting, NEEDS_POSTGRES, OnStoreError, Settings, SharedCounters};
 
 /// How long a hold counts after the longest request there can be.
 const GRACE: Duration = Duration::from_secs(60);
@@ -40,6 +40,8 @@ pub struct LimitsOptions {
     pub calendar: Calendar,
     /// Output of a request without a bound.
     pub assume_output_tokens: u64,
+    /// What all buckets in memory may take.
+    pub max_bucket_bytes: usize,
     /// How long a hold of a gateway that is gone counts as one; then it counts as spent.
     pub hold_lifetime: Duration,
 }
@@ -53,6 +55,7 @@ impl Default for LimitsOptions {
             on_store_error: OnStoreError::Allow,
             calendar: Calendar::default(),
             assume_output_tokens: 4096,
+            max_bucket_bytes: Counting::default().max_bucket_bytes,
             hold_lifetime: Duration::from_secs(600) + GRACE,
         }
     }
@@ -88,6 +91,7 @@ impl LimitsOptions {
             on_store_error: limits.counting.on_store_error,
             calendar: Calendar::of(&limits.counting),
             assume_output_tokens: limits.counting.assume_output_tokens as u64,
+            max_bucket_bytes: limits.counting.max_bucket_bytes,
             hold_lifetime: limits.request_timeout.unwrap_or(limits.upstream_read_timeout) + GRACE,
         })
     }

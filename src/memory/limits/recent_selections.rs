@@ -13,6 +13,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 const SLOTS: usize = 1024;
+/// What all values of a request may have to be compared, bytes: clients choose them, and there are as many as slots.
+const MAX_VALUES: usize = 1024;
 /// One in so many requests takes a slot from another client: two that share one do not take it from each other all the time.
 const TAKES_ONE_IN: u8 = 16;
 
@@ -128,6 +130,10 @@ impl RecentSelections {
     pub(super) fn keep(&self, facts: &Facts<'_>, found: SmallVec<[Found; 4]>) {
         let Some(slot) = self.slot(facts) else { return };
         if slot.load().is_some() && fastrand::u8(..TAKES_ONE_IN) > 0 {
+            return;
+        }
+        let length = |value: Value<'_>| if let Value::Text(text) = value { text.len() } else { 0 };
+        if self.keys.iter().filter_map(|key| facts.group_value(key)).map(length).sum::<usize>() > MAX_VALUES {
             return;
         }
         let owned = |key: &FactKey| facts.group_value(key).and_then(OwnedValue::of);

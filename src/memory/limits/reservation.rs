@@ -214,6 +214,9 @@ fn settle(
         let actual = end.of(&limit, hold.amount);
         let mut state = entity.state.lock();
         let past = state.settle(&hold, actual);
+        if past.is_none() {
+            state.touch(&limit, now);
+        }
         if let (Some(lending), Some(lent)) = (&mut lending, lent.next()) {
             lending.take_back(&entity, &mut state, lent);
         }

@@ -1,6 +1,7 @@
 //! Tests of the limits in memory: selection, admission and windows, with times that are passed in.
 
 mod advance;
+mod idle;
 mod invariants;
 mod selecting;
 mod single;

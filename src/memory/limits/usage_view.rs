@@ -2,7 +2,7 @@
 
 use super::entity::State;
 use super::limit::Limit;
-use super::window::Window;
+use super::window::{NEVER, Window};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -50,7 +50,11 @@ impl UsageView {
             held: state.all_held(),
             unreconciled: state.unreconciled,
             status: if used >= limit.value() { UsageStatus::Exhausted } else { UsageStatus::Active },
-            window: state.window,
+            // A store of shared counters shows an idle bucket without the time when it begins anew.
+            window: Window {
+                end: if state.window.end < 0 { NEVER } else { state.window.end },
+                ..state.window
+            },
             is_threshold_alert_sent: state.is_threshold_sent(limit),
             is_exhausted_alert_sent: state.is_exhausted_sent(limit),
         }

@@ -17,6 +17,8 @@ pub struct Window {
     pub end: i64,
 }
 
+/// How far another clock, by which a bucket is judged as well, may be behind.
+const CLOCKS_APART: i64 = 60_000;
 /// The end of a window that does not end.
 pub const NEVER: i64 = i64::MAX;
 
@@ -85,6 +87,11 @@ impl Calendar {
                 })
             }
             LimitKind::Usage { reset: Reset::Never, .. } => Window::ALL_TIME,
+            // Of a bucket that is used now. It ends later with each further use.
+            LimitKind::Usage { reset: Reset::Idle { minutes }, .. } => Window {
+                start: now.saturating_sub(CLOCKS_APART),
+                end: now.saturating_add(i64::from(minutes) * 60_000),
+            },
         }
     }
 

@@ -263,6 +263,7 @@ impl<'a> Jobs<'a> {
     /// Uploads the input of a job and creates it, unless it is there already.
     async fn create(&mut self, number: u32) -> Result<Result<(), CallFailure>, Halt> {
         let mut job = self.job(number)?;
+        let was_uploaded = job.input.is_some();
         let mut is_again = false;
         if self.unclear.contains(&number) {
             is_again = self.with_job(&job, |jobs, own| jobs.find(own)).is_none();
@@ -295,7 +296,8 @@ impl<'a> Jobs<'a> {
             Ok(call) => call,
             Err(error) => return Ok(Err(refused(&error))),
         };
-        if is_again {
+        // A job that is made of an uploaded file cannot be there while no file is.
+        if is_again && was_uploaded == job.input.is_some() {
             self.count_again(number).await?;
         }
         let sent = self.calls.send_once(call).await;

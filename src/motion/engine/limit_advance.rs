@@ -44,7 +44,8 @@ pub(super) fn add(
 ) {
     let set = engine.limits.in_force(&ctx.snapshot);
     let user = request.body.as_ref().and_then(|body| body.text("user"));
-    let metadata = Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref());
+    let metadata =
+        Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref(), request.session.as_deref());
     let facts = RequestFacts {
         client: ctx.record.client.as_deref(),
         workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),

@@ -92,7 +92,7 @@ pub async fn preview(
         return Ok(found);
     }
     let user = of.request.body.as_ref().and_then(|body| body.text("user"));
-    let metadata = Metadata::new(of.metadata, user.as_deref());
+    let metadata = Metadata::new(of.metadata, user.as_deref(), of.request.session.as_deref());
     let facts = RequestFacts {
         client: Some(of.client),
         workspace: of.client.workspace.or_else(|| of.snapshot.stored.default_workspace()),

@@ -44,6 +44,8 @@ pub struct Counting {
     pub week_start: Weekday,
     /// Output of a request that sets no bound, in tokens.
     pub assume_output_tokens: usize,
+    /// What the buckets of all limits may take in memory.
+    pub max_bucket_bytes: usize,
     /// Counters that several gateways share. `None`: each gateway counts alone.
     pub shared: Option<SharedCounters>,
     /// Whether an amount is borrowed ahead of hot buckets of such counters.
@@ -78,6 +80,7 @@ impl Default for Counting {
             timezone: TimeZone::UTC,
             week_start: Weekday::Monday,
             assume_output_tokens: 4096,
+            max_bucket_bytes: 1 << 30,
             shared: None,
             leases: true,
             on_store_error: OnStoreError::Allow,
@@ -93,6 +96,7 @@ impl Counting {
             "Where the days, weeks and months of rate limits and budgets begin: a zone of the IANA database.";
         let assumed = "Output that is reserved for a request without a bound of its own, in tokens, until enough of its kind were \
                        counted.";
+        let bucket_bytes = "Buckets of all limits in memory, in bytes. For more values there is one bucket of each limit together.";
         let shared = "Counters that several gateways share: in the store, if it is PostgreSQL, or at a URL of PostgreSQL, Redis or \
                       Valkey; without it each counts alone. Read at the start.";
         let leases = "Whether a gateway borrows an amount ahead of hot buckets of shared counters, for two seconds, so that most \
@@ -106,6 +110,12 @@ impl Counting {
                 whole(1, 10_000_000),
                 default.assume_output_tokens,
                 assumed,
+            ),
+            max_bucket_bytes: table.or(
+                "max_bucket_bytes",
+                whole(1 << 20, 1 << 50),
+                default.max_bucket_bytes,
+                bucket_bytes,
             ),
             shared: table.get("shared", SHARED, shared),
             leases: table.or("leases", LEASES, default.leases, leases),

@@ -73,6 +73,8 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
     let days: Option<u64> =
         table.get("periodic_reset_days", whole(1, 365), "Days until the count starts anew.");
     let first = table.get("next_usage_reset_at", FIRST_DAY, first);
+    let raise = "More than `credit_limit` until some time; then it is as before. Default: none.";
+    let raise = table.get("raise", object(|table| raise_of(table, max)), raise);
     let hard = table.get("hard", FLAG, hard).unwrap_or(false);
     let fit = table.get("fit", FLAG, fit).unwrap_or(false);
     if credit.zip(alert).is_some_and(|(credit, alert)| alert >= credit) {
@@ -94,9 +96,17 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
         "periodic_reset": period,
         "periodic_reset_days": days,
         "next_usage_reset_at": first.map(|day| format!("{day:.3}")),
+        "raise": raise,
         "hard": hard,
         "fit": fit,
     }))
+}
+
+/// What is added to a limit, and until when.
+fn raise_of(table: &mut MemberTable<'_>, max: f64) -> Option<Value> {
+    let amount = table.needed("amount", Amount(max), "What is added to `credit_limit`.");
+    let until = table.needed("until", TIME, "Until when, such as 2026-12-01T00:00:00Z.");
+    Some(json!({"amount": number(amount?), "until": format!("{:.3}", until?)}))
 }
 
 fn rate_limit(table: &mut MemberTable<'_>) -> Option<Value> {
@@ -138,6 +148,17 @@ impl MemberType for Amount {
 }
 
 const FIRST_DAY: Form<Timestamp> = form(first_day, schema::text);
+
+const TIME: Form<Timestamp> = form(
+    |at| {
+        let time = at.text()?.parse().ok();
+        if time.is_none() {
+            at.problem("must be a time such as 2026-12-01T00:00:00Z");
+        }
+        time
+    },
+    schema::text,
+);
 
 /// A day, or a time of it.
 fn first_day(at: &Cursor<'_>) -> Option<Timestamp> {

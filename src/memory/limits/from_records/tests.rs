@@ -28,7 +28,7 @@ fn limits(kind: Kind, body: Value) -> Vec<Limit> {
         ..record(Kind::Workspace, json!({}))
     };
     let catalog = Catalog::new([Arc::new(Record { workspace: None, ..team })], 1);
-    limits_of(&record(kind, body), &catalog)
+    limits_of(&record(kind, body), &catalog, Timestamp::UNIX_EPOCH)
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn keys_of_the_settings_have_limits_under_their_name() {
         allowed_models: None,
         limits: KeyLimits { usage, rates },
     };
-    let found = limits_of_key(&key);
+    let found = limits_of_key(&key, Timestamp::UNIX_EPOCH);
     let values: Vec<_> = found.iter().map(|limit| (limit.id, limit.index, limit.value())).collect();
     let id = settings_key_id("a");
     assert_eq!(values, [(id, 40, 3), (id, 106, 8)]);
@@ -261,4 +261,62 @@ fn an_integration_limits_each_workspace() {
     let two = selected(Some(Uuid::from_u128(4)), integration);
     assert_eq!((one.len(), one[0].0, two[0].0), (1, 9, 9));
     assert_ne!(one[0].2, two[0].2);
+}
+
+/// A raise adds until its time, in the unit of what it raises; then the limit is as before.
+#[test]
+fn a_limit_is_raised_for_a_while() {
+    let until: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+    let raise = |amount: f64| json!({"amount": amount, "until": "2026-12-01T00:00:00.000Z"});
+    let catalog = Catalog::default();
+    for (kind, body, usual, raised) in [
+        (
+            Kind::UsagePolicy,
+            json!({"type": "cost", "credit_limit": 5, "raise": raise(2.5), "conditions": [], "group_by": []}),
+            5_000_000_000,
+            7_500_000_000,
+        ),
+        (
+            Kind::ApiKey,
+            json!({"usage_limits": {"type": "tokens", "credit_limit": 100, "raise": raise(50.0)}}),
+            100,
+            150,
+        ),
+        (
+            Kind::Workspace,
+            json!({"usage_limits": [{"type": "requests", "credit_limit": 7, "hard": true, "raise": raise(1.9)}]}),
+            7,
+            8,
+        ),
+        (
+            Kind::Provider,
+            json!({"usage_limits": {"credit_limit": 1, "raise": raise(1.0)}}),
+            1_000_000_000,
+            2_000_000_000,
+        ),
+    ] {
+        let record = record(kind, body);
+        let at = |now: Timestamp| limits_of(&record, &catalog, now).pop().unwrap();
+        let before = at(until.checked_sub(jiff::SignedDuration::from_millis(1)).unwrap());
+        assert_eq!((before.value(), before.raised_until), (raised, Some(until.as_millisecond())), "{kind:?}");
+        let after = at(until);
+        assert_eq!((after.value(), after.raised_until), (usual, None), "{kind:?}");
+        assert_eq!((before.id, before.index), (after.id, after.index));
+    }
+}
+
+#[test]
+fn a_policy_may_begin_anew_when_it_is_idle() {
+    let body = json!({
+        "type": "requests", "credit_limit": 200, "reset_after_idle_minutes": 60, "conditions": [],
+        "group_by": [{"key": "metadata._session"}],
+    });
+    let found = limits(Kind::UsagePolicy, body);
+    let kind = LimitKind::Usage {
+        of: UsageOf::Requests,
+        credit: 200,
+        alert_at: None,
+        reset: Reset::Idle { minutes: 60 },
+    };
+    assert_eq!(found[0].kind, kind);
 }

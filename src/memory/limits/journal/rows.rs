@@ -1,6 +1,7 @@
 //! The rows of the journal, and how the state of a bucket becomes one and is restored from one.
 
 use super::super::entity::{Entity, State};
+use super::super::value_key::kept;
 use super::super::window::Window;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -100,7 +101,7 @@ impl Entity {
         Self {
             id: row.name.entity,
             limit: row.limit,
-            value_key: row.value_key.as_str().into(),
+            value_key: kept(&row.value_key).into(),
             state: parking_lot::Mutex::new(State::restored(window, row.name.generation)),
         }
     }

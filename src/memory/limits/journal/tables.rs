@@ -8,8 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
 
-const STEPS: [(&str, &str); 2] =
-    [("V1__usage", include_str!("V1__usage.sql")), ("V2__gone", include_str!("V2__gone.sql"))];
+const STEPS: [(&str, &str); 3] = [
+    ("V1__usage", include_str!("V1__usage.sql")),
+    ("V2__gone", include_str!("V2__gone.sql")),
+    ("V3__short_keys", include_str!("V3__short_keys.sql")),
+];
 /// How long a write waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -109,6 +109,68 @@ fn usage_is_there_after_a_restart_however_often_it_is_read() {
     drop(under_way);
 }
 
+/// Values were kept whole once: a bucket of then is the same one, and takes less.
+#[test]
+fn a_bucket_with_a_long_value_keeps_its_usage_over_an_upgrade() {
+    let (_folder, file) = file();
+    let now = at(NOON);
+    let limit = Limit { group_by: vec![FactKey::Metadata("_user".into())], ..budget(false) };
+    let user = "u".repeat(4_000);
+    let spend = |process: &Process| {
+        let members = [("_user", user.as_str())];
+        let metadata = members.as_slice();
+        let facts = facts(&metadata);
+        let selection = process.set.select(&facts, Phase::Request).unwrap();
+        let calendar = Calendar::default();
+        let estimate = priced(100);
+        let now_ms = now.as_millisecond();
+        let judgment = Judgment { estimate: &estimate, assume_output: 1, calendar: &calendar, now: now_ms };
+        judgment.reserve(&process.buckets, &selection, None).unwrap().settle(used(0, 70), now);
+    };
+    let mut before = Process::start(&file, std::slice::from_ref(&limit), now);
+    spend(&before);
+    before.flush(now);
+    let whole = format!("metadata._user:{user}");
+    before.journal.connection.execute("UPDATE usage SET value_key = ?1", [&whole]).unwrap();
+    // As the version of before has left it.
+    before.journal.connection.execute_batch("DELETE FROM refinery_schema_history WHERE version > 2").unwrap();
+    drop(before);
+    let mut after = Process::start(&file, std::slice::from_ref(&limit), now);
+    spend(&after);
+    after.flush(now);
+    let length = "SELECT max(length(value_key)) FROM usage";
+    let length: i64 = after.journal.connection.query_row(length, [], |row| row.get(0)).unwrap();
+    assert_eq!(length, 513);
+    let found = after.buckets.of_limit(limit.id, limit.index);
+    let spent: Vec<i64> = found.iter().map(|entity| entity.state.lock().spent).collect();
+    assert_eq!(spent, [140]);
+    assert!(found[0].value_key.len() < 520);
+}
+
+/// Such a window ends later with each use, and its row with it.
+#[test]
+fn a_bucket_that_is_not_idle_goes_on_over_a_restart() {
+    let (_folder, file) = file();
+    let now = at(NOON);
+    let limits = [policy(1, usage(UsageOf::Cost, 1_000, Reset::Idle { minutes: 30 }))];
+    let mut process = Process::start(&file, &limits, now);
+    process.reserve(100, now).unwrap().settle(used(0, 70), now);
+    process.flush(now);
+    let soon = later(now, 20 * 60);
+    process.reserve(100, soon).unwrap().settle(used(0, 7), soon);
+    process.flush(soon);
+    let after = later(now, 45 * 60);
+    let mut next = Process::start(&file, &limits, after);
+    assert_eq!(next.view(&limits[0], after), (77, 0, 0));
+    next.reserve(100, after).unwrap().settle(used(0, 1), after);
+    next.flush(after);
+    let rows = "SELECT count(*) FROM usage WHERE spent > 0";
+    let rows: i64 = next.journal.connection.query_row(rows, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 1);
+    let idle = later(now, 76 * 60);
+    assert_eq!(Process::start(&file, &limits, idle).view(&limits[0], idle), (0, 0, 0));
+}
+
 #[test]
 fn holds_of_hard_limits_survive_and_become_spent() {
     let (_folder, file) = file();

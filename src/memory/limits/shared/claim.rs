@@ -1,18 +1,15 @@
 //! What is sent to a store that several gateways share, and what it replies: one claim for each bucket of a request.
 
-use super::super::buckets::OVERFLOW_KEY;
 use super::super::entity::State;
 use super::super::limit::{Counted, Limit};
 use super::super::limit_set::BucketHash;
+use super::super::value_key::{OVERFLOW_KEY, max_buckets};
 use super::super::window::{NEVER, Window};
+use super::keeping::Keeping;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
-
-/// Live buckets of one rate limit and of one usage limit. More of them share one.
-const MAX_RATE_BUCKETS: u32 = 100_000;
-const MAX_USAGE_BUCKETS: u32 = 1_000_000;
 
 /// What a request needs of one bucket.
 #[derive(Debug, Clone)]
@@ -75,11 +72,7 @@ impl Claim {
     }
 
     pub(super) fn max_buckets(&self) -> u32 {
-        match (self.is_overflow, self.limit.is_rate()) {
-            (true, _) => u32::MAX,
-            (_, true) => MAX_RATE_BUCKETS,
-            (_, false) => MAX_USAGE_BUCKETS,
-        }
+        if self.is_overflow { u32::MAX } else { u32::try_from(max_buckets(&self.limit)).unwrap_or(u32::MAX) }
     }
 
     /// The threshold, -1 for none.
@@ -87,6 +80,9 @@ impl Claim {
         self.limit.alert_at().unwrap_or(-1)
     }
 }
+
+/// The window that a bucket has, whichever that is.
+pub(super) const AS_IT_IS: Window = Window { start: 0, end: -2 };
 
 /// The window's end, -1 for none.
 pub(super) fn end_of(window: &Window) -> i64 {
@@ -241,6 +237,10 @@ pub(in crate::limits) trait CounterStore: Send + Sync {
     ) -> Result<Vec<Shown>, String>;
     /// Announces this gateway. Returns how many there are, and the store's time.
     async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String>;
+    /// Whether it may drop counters by itself. A database does not.
+    async fn keeping(&self) -> Result<Keeping, String> {
+        Ok(Keeping::Keeps)
+    }
     /// Forgets buckets of long ago, some at a time. Does nothing where they expire by themselves.
     async fn forget(&self) -> Result<(), String> {
         Ok(())

@@ -106,9 +106,10 @@ impl Goal {
     }
 }
 
-/// Hard limits are exact: each of their holds is the store's own.
+/// Hard limits are exact: each of their holds is the store's own. And the store must see each use of a bucket that begins anew when it is
+/// idle.
 fn is_leased(limit: &Limit) -> bool {
-    !limit.hard
+    !limit.hard && limit.idle_reset().is_none()
 }
 
 impl Leases {

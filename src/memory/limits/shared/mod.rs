@@ -5,6 +5,7 @@
 //! here with a part of their value, and budgets are as the settings have it (`fallback`).
 
 mod claim;
+mod keeping;
 mod lease;
 mod leases;
 mod postgres;
@@ -19,14 +20,16 @@ use super::amount::Estimate;
 use super::buckets::Sink;
 use super::events::EventKind;
 use super::limit::Limit;
-use super::limit_set::{Selection, value_key};
+use super::limit_set::Selection;
 use super::options::CounterBackend;
 use super::refusal::{Cause, Refusal};
 use super::reservation::Reservation;
 use super::tightest::Tightest;
 use super::usage_view::UsageView;
+use super::value_key::value_key;
 use super::window::{Calendar, Clock, Window};
-use claim::{BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
+use claim::{AS_IT_IS, BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
+use keeping::LastKeeping;
 use leases::Leases;
 use settling::{RemoteItem, SettleQueue, Unclaimed};
 use std::sync::Arc;
@@ -64,6 +67,7 @@ struct Inner {
     /// Requests that were counted in the common bucket, because there was no room for one of their own.
     overflowed: AtomicU64,
     health: StoreHealth,
+    keeping: LastKeeping,
     hold_lifetime: Duration,
     sink: Arc<Sink>,
 }
@@ -170,6 +174,7 @@ impl Shared {
         runtime.spawn(settling::settle(Arc::clone(&queue), Arc::clone(&inner)));
         runtime.spawn(announce(Arc::clone(&inner)));
         runtime.spawn(forget(Arc::clone(&inner)));
+        runtime.spawn(keeping::watch(Arc::clone(&inner)));
         let leases = Arc::new(Leases::new(has_leases));
         runtime.spawn(leases::keep(Arc::clone(&leases), Arc::clone(&inner)));
         Self { runtime: Some(runtime), inner, queue, leases }
@@ -194,6 +199,11 @@ impl Shared {
     pub(super) fn health(&self) -> (u64, bool) {
         let health = &self.inner.health;
         (health.failures.load(Ordering::Relaxed), health.is_failing())
+    }
+
+    /// Whether the store keeps counters when its memory is full: `kept`, `evicted`, or `unknown`.
+    pub(super) fn keeping(&self) -> &'static str {
+        self.inner.keeping.as_str()
     }
 
     /// Settlements that were given up.
@@ -412,7 +422,11 @@ impl Shared {
         Clock { calendar, now }: Clock<'_>,
     ) -> Result<Vec<UsageView>, String> {
         let theirs = self.inner.their_time(now);
-        let window = calendar.window(&limit.kind, theirs);
+        // To be looked at is no use.
+        let window = match limit.idle_reset() {
+            Some(_) => AS_IT_IS,
+            None => calendar.window(&limit.kind, theirs),
+        };
         let same = Arc::new(limit.clone());
         let shown = self.run(now, move |inner| async move {
             let buckets = match only {
@@ -444,6 +458,7 @@ impl Inner {
             gateways: AtomicUsize::new(1),
             overflowed: AtomicU64::new(0),
             health: StoreHealth::default(),
+            keeping: LastKeeping::default(),
             hold_lifetime,
             sink,
         }

@@ -9,10 +9,11 @@ use super::claim::{
     BucketReply, Claim, CounterStore, LeaseOrder, LeaseReply, Order, Reply, Rule, SettleReply, Settlement,
     Shown, UNCONFIRMED, Verdict, end_of,
 };
+use super::keeping::Keeping;
 use crate::net::outbound::redis_client::{self, reason};
 use async_trait::async_trait;
 use redis::aio::ConnectionManager;
-use redis::{Script, ScriptInvocation};
+use redis::{ErrorKind, RedisError, Script, ScriptInvocation};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -227,6 +228,29 @@ impl CounterStore for Redis {
         Ok(shown)
     }
 
+    async fn keeping(&self) -> Result<Keeping, String> {
+        let mut connection = self.connection.clone();
+        let mut why = String::new();
+        let mut info = redis::cmd("INFO");
+        match info.arg("memory").query_async::<String>(&mut connection).await {
+            Ok(text) => match text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")) {
+                Some(policy) => return Ok(Keeping::of_policy(policy.trim())),
+                None => why.push_str("INFO memory has no maxmemory_policy"),
+            },
+            Err(error) if !is_reply(&error) => return Err(reason(&error)),
+            Err(error) => why.push_str(&reason(&error)),
+        }
+        let mut config = redis::cmd("CONFIG");
+        match config.arg("GET").arg("maxmemory-policy").query_async::<Vec<String>>(&mut connection).await {
+            Ok(pair) => match pair.get(1) {
+                Some(policy) => Ok(Keeping::of_policy(policy)),
+                None => Ok(Keeping::Unknown(why)),
+            },
+            Err(error) if !is_reply(&error) => Err(reason(&error)),
+            Err(error) => Ok(Keeping::Unknown(format!("{why}; {}", reason(&error)))),
+        }
+    }
+
     async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String> {
         let mut connection = self.connection.clone();
         let key = "{turnpike}:gateways";
@@ -239,6 +263,11 @@ impl CounterStore for Redis {
         let (count,): (usize,) = pipe.query_async(&mut connection).await.map_err(|why| reason(&why))?;
         Ok((count, time.0.saturating_mul(1000).saturating_add(time.1 / 1000)))
     }
+}
+
+/// Whether the server has refused, and not the connection failed.
+fn is_reply(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
 
 fn millis(lifetime: Duration) -> i64 {

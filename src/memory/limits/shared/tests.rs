@@ -56,6 +56,27 @@ impl Server {
         }
     }
 
+    /// As if the time of all windows were over.
+    async fn end_windows(&self) {
+        match self {
+            Self::Redis(server) => {
+                let client = redis::Client::open(server.url()).unwrap();
+                let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+                let buckets: Vec<String> =
+                    redis::cmd("KEYS").arg("{turnpike}:b:*").query_async(&mut connection).await.unwrap();
+                for bucket in buckets {
+                    let mut end = redis::cmd("HSET");
+                    end.arg(bucket).arg("w").arg(1).arg("e").arg(2);
+                    end.query_async::<()>(&mut connection).await.unwrap();
+                }
+            }
+            Self::Postgres { server, url } => {
+                let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+                assert!(server.sql(database, "UPDATE limit_buckets SET window_start = 1, window_end = 2"));
+            }
+        }
+    }
+
     fn options(&self) -> LimitsOptions {
         let shared = match self {
             Self::Redis(server) => CounterBackend::Redis(Secret::new(server.url())),
@@ -445,4 +466,59 @@ async fn view_if_there(limits: &Limits, limit: &Limit) -> Option<(i64, i64)> {
     limits.flush().await.ok()?;
     let views = limits.peek(limit, Timestamp::now()).await.ok()?;
     views.first().map(|view| (view.spent, view.held))
+}
+
+/// A budget that is evicted could be spent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_evicts_keys_is_noticed() {
+    let policy = |name: &'static str| ["--maxmemory-policy", name];
+    let secretive = ["--user", "default", "on", "nopass", "~*", "&*", "+@all", "-info", "-config"];
+    for (arguments, wanted) in [
+        (policy("allkeys-lfu").as_slice(), "evicted"),
+        (policy("volatile-lru").as_slice(), "evicted"),
+        (policy("noeviction").as_slice(), "kept"),
+        (secretive.as_slice(), "unknown"),
+    ] {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let Some(server) = RedisServer::start_at(port, arguments).await else { return };
+        let server = Server::Redis(server);
+        let limits = server.gateway();
+        let begin = std::time::Instant::now();
+        while limits.counts().counters_kept != wanted
+            || !limits.shared.as_ref().unwrap().inner.keeping.is_noted()
+        {
+            assert!(
+                begin.elapsed() < Duration::from_secs(10),
+                "{arguments:?}: {}",
+                limits.counts().counters_kept
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Such a window moves with each use, and a look at it is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn buckets_begin_anew_when_they_are_idle() {
+    on_each(buckets_begin_anew_when_they_are_idle_on).await;
+}
+
+async fn buckets_begin_anew_when_they_are_idle_on(server: Server) {
+    let limits = server.gateway();
+    let limit = policy(1, usage(UsageOf::Cost, 100, Reset::Idle { minutes: 1 }));
+    let set = LimitSet::new(vec![limit.clone()], limits.hash());
+    for _ in 0..6 {
+        reserve(&limits, &set, &priced(10)).await.unwrap().settle(used(0, 10), Timestamp::now());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    for _ in 0..2 {
+        assert_eq!(view(&limits, &limit).await, (60, 0));
+    }
+    let shown = limits.peek(&limit, Timestamp::now()).await.unwrap();
+    assert_eq!(shown[0].window.reset_at(), None);
+    assert_eq!(limits.counts().leases, 0);
+    server.end_windows().await;
+    assert_eq!(view(&limits, &limit).await, (0, 0));
+    reserve(&limits, &set, &priced(10)).await.unwrap().settle(used(0, 10), Timestamp::now());
+    assert_eq!(view(&limits, &limit).await, (10, 0));
 }

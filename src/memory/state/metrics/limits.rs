@@ -10,8 +10,12 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 pub struct CountersState {
     /// Buckets in memory.
     pub buckets: usize,
+    /// What they take, about.
+    pub bucket_bytes: usize,
     /// Whether usage can be written where it is kept.
     pub is_available: bool,
+    /// Whether the server of shared counters may evict them.
+    pub are_evicted: bool,
     /// How many gateways count together.
     pub gateways: usize,
     /// Buckets of shared counters of which something is borrowed.
@@ -30,7 +34,9 @@ pub struct CountersState {
 
 pub(super) struct Limits {
     buckets: IntGauge,
+    bucket_bytes: IntGauge,
     available: IntGauge,
+    evicted: IntGauge,
     gateways: IntGauge,
     leases: IntGauge,
     served_by_leases: IntCounter,
@@ -49,7 +55,15 @@ impl Limits {
         let given_up = Opts::new("turnpike_limit_given_up_total", "What was never written, by what it was.");
         Ok(Self {
             buckets: gauge("turnpike_limit_buckets", "Buckets of limits in memory.")?,
+            bucket_bytes: gauge(
+                "turnpike_limit_bucket_bytes",
+                "What they take, of limits.max_bucket_bytes.",
+            )?,
             available: gauge("turnpike_limit_counters_available", available)?,
+            evicted: gauge(
+                "turnpike_limit_counters_evicted",
+                "1 while the server of limits.shared evicts keys when its memory is full, so that budgets can be spent again, else 0.",
+            )?,
             gateways: gauge(
                 "turnpike_limit_gateways",
                 "Gateways that count limits together, as last heard.",
@@ -74,7 +88,9 @@ impl Limits {
     pub fn set(&self, state: &CountersState) {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.buckets.set(whole(state.buckets));
+        self.bucket_bytes.set(whole(state.bucket_bytes));
         self.available.set(i64::from(state.is_available));
+        self.evicted.set(i64::from(state.are_evicted));
         self.gateways.set(whole(state.gateways));
         self.leases.set(whole(state.leases));
         let usage = self.given_up.with_label_values(&["usage"]);

@@ -4,16 +4,18 @@ use memory::limits;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The member of metadata that names the user.
+/// The members of metadata that name the user, and the session of an agent.
 const USER: &str = "_user";
+const SESSION: &str = "_session";
 
 /// The merged metadata of a request; `user` of its body stands in for `_user`.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
-    pub fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
-        if json.is_none() && user.is_none() {
+    /// `session`: of a header of an agent's, stands in for `_session`.
+    pub fn new(json: Option<&RawValue>, user: Option<&str>, session: Option<&str>) -> Self {
+        if json.is_none() && user.is_none() && session.is_none() {
             return Self::default();
         }
         let members: Option<Map<String, Value>> = json.and_then(|json| serde_json::from_str(json.get()).ok());
@@ -24,8 +26,10 @@ impl Metadata {
         };
         let mut members: Vec<(String, String)> =
             members.into_iter().flatten().filter_map(|(name, value)| Some((name, text(value)?))).collect();
-        if let Some(user) = user.filter(|_| !members.iter().any(|(name, _)| name == USER)) {
-            members.push((USER.to_owned(), user.to_owned()));
+        for (name, value) in [(USER, user), (SESSION, session)] {
+            if let Some(value) = value.filter(|_| !members.iter().any(|(of, _)| of == name)) {
+                members.push((name.to_owned(), value.to_owned()));
+            }
         }
         Self(members)
     }
@@ -53,8 +57,12 @@ mod tests {
             (None, None, None),
         ] {
             let raw = metadata.map(json);
-            let metadata = Metadata::new(raw.as_deref(), user);
+            let metadata = Metadata::new(raw.as_deref(), user, Some("s-1"));
             assert_eq!(limits::Metadata::value(&metadata, USER), wanted, "{raw:?}");
+            assert_eq!(limits::Metadata::value(&metadata, SESSION), Some("s-1"));
         }
+        let own = json(r#"{"_session":"own"}"#);
+        let metadata = Metadata::new(Some(&own), None, Some("s-1"));
+        assert_eq!(limits::Metadata::value(&metadata, SESSION), Some("own"));
     }
 }

@@ -43,7 +43,8 @@ pub(in crate::engine) async fn reserve_request(
         return Ok(());
     }
     let user = request.body.as_ref().and_then(|body| body.text("user"));
-    ctx.limits.metadata = Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref());
+    ctx.limits.metadata =
+        Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref(), request.session.as_deref());
     ctx.limits.config = config.saved().cloned();
     ctx.limits.choices = request.outputs();
     if set.has_request_limits() {

@@ -32,6 +32,8 @@ const TABLES: Tables = Tables {
         ("V1__counters", include_str!("migrations/V1__counters.sql")),
         ("V2__leases", include_str!("migrations/V2__leases.sql")),
         ("V3__generations", include_str!("migrations/V3__generations.sql")),
+        ("V4__short_keys", include_str!("migrations/V4__short_keys.sql")),
+        ("V5__idle", include_str!("migrations/V5__idle.sql")),
     ],
     history: "limit_schema_history",
     lock: 0x7475_726e_6c69_6d74,
