@@ -111,6 +111,7 @@ mod provider_batches_cloud;
 mod provider_batches_late;
 mod published_requests;
 mod realtime;
+mod realtime_turns;
 mod recipes;
 mod recorded_prices;
 mod recordings;

@@ -7,6 +7,7 @@
 use crate::support::client::{install_ring, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
+use crate::support::wait::until;
 use crate::support::{Gateway, gateway};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -135,23 +136,22 @@ async fn a_session_is_charged_for_its_responses() {
         socket.close(None).await.unwrap();
         next(&mut socket).await;
         drop(socket);
-        let line = gateway.access_line(&trace).await;
-        match tokens {
-            Some((input, output)) => {
-                assert_eq!(
-                    (&line["tokens"]["input"], &line["tokens"]["output"]),
-                    (&input.into(), &output.into()),
-                    "{line}"
-                );
-                // 4 and 16 dollars per million.
-                let cost = line["cost_usd"].as_f64().unwrap();
-                assert!((cost - (input * 4 + output * 16) as f64 / 1e6).abs() < 1e-12, "{line}");
-            }
-            // It may have cost something that was not reported.
-            None => {
-                assert_eq!((line.get("cost_usd"), &line["cost_status"]), (None, &"unknown".into()), "{line}");
-            }
-        }
+        // Each response has a line of its own; the session has no cost.
+        let member = format!("\"trace_id\":{}", Value::from(&*trace));
+        let lines = until("the session's line", async || {
+            let lines = gateway.stdout.lines_with(&member);
+            lines.iter().any(|line| line.contains("\"status\":101")).then_some(lines)
+        });
+        let lines: Vec<Value> = lines.await.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of_session = lines.iter().find(|line| line["status"] == 101).unwrap();
+        assert_eq!((of_session.get("cost_usd"), of_session.get("tokens")), (None, None), "{of_session}");
+        let turns: Vec<&Value> = lines.iter().filter(|line| line["status"] == 200).collect();
+        let sum = |name: &str| turns.iter().filter_map(|line| line["tokens"][name].as_u64()).sum::<u64>();
+        let (input, output) = tokens.unwrap_or_default();
+        assert_eq!((sum("input"), sum("output")), (input, output), "{lines:?}");
+        // 4 and 16 dollars per million.
+        let cost: f64 = turns.iter().filter_map(|line| line["cost_usd"].as_f64()).sum();
+        assert!((cost - (input * 4 + output * 16) as f64 / 1e6).abs() < 1e-12, "{lines:?}");
     }
 }
 

@@ -268,6 +268,9 @@ impl ExplainContext<'_> {
                     Plane::ResponsesSocket => {
                         "the gateway itself; each event on it is a POST to the same path"
                     }
+                    Plane::SessionToken { .. } => {
+                        "the gateway itself, with a token of a realtime session; no provider is asked"
+                    }
                     _ => "the control plane; no provider is asked",
                 };
                 return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));

@@ -6,14 +6,16 @@
 use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane, fine_tuning, models, options, responses_socket};
+use super::{
+    Gateway, control_plane, fine_tuning, models, options, realtime, responses_socket, session_tokens,
+};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
-    BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
-    depends_on_provider,
+    BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, TokenShape, batch_provider,
+    creates_own, depends_on_provider,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -47,6 +49,7 @@ use words::error::{Error, Kind};
 
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    ctx.preset = session_tokens::apply(session, &ctx.request.snapshot);
     match admit_request(gateway, session, &mut ctx.request).await {
         Ok(Admission::Run(admitted)) => dispatch(gateway, session, ctx, admitted).await,
         Ok(Admission::Control) => Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await,
@@ -58,6 +61,9 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         }
         Ok(Admission::ResponsesSocket) => {
             Box::pin(responses_socket::serve(gateway, session, &mut ctx.request)).await
+        }
+        Ok(Admission::SessionToken(body, shape)) => {
+            session_tokens::serve(gateway, session, &mut ctx.request, &body, shape).await
         }
         Ok(Admission::Options) => Box::pin(options::answer(session, &mut ctx.request)).await,
         Err(error) => {
@@ -81,6 +87,8 @@ enum Admission {
     Batches(OwnCall),
     /// The gateway itself, which is the other end of the websocket.
     ResponsesSocket,
+    /// The gateway itself, with a token of a realtime session.
+    SessionToken(Body, TokenShape),
     /// A provider. Boxed because it is moved several times.
     Run(Box<Admitted>),
 }
@@ -119,6 +127,10 @@ async fn admit_request(
             ctx.api = CalledApi { operation: query.operation(), mode: RequestMode::Api, ..ctx.api };
             return Ok(Admission::Models(query));
         }
+        Plane::SessionToken { body, shape } => {
+            let body = read_body(gateway, session, ctx, body).await?;
+            return Ok(Admission::SessionToken(body, shape));
+        }
         Plane::Options => return Ok(Admission::Options),
         Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
@@ -140,8 +152,18 @@ async fn admit_request(
             return Ok(Admission::Batches(OwnCall { body: None, provider: Some(provider) }));
         }
     }
-    let mut request = render_prompt(gateway, ctx, request).await?;
-    let is_tuning = endpoint.operation == Operation::FineTuningCreate;
+    let request = render_prompt(gateway, ctx, request).await?;
+    plan_request(gateway, session, ctx, request).await
+}
+
+/// The last steps: the plan of a request that goes to a provider.
+async fn plan_request(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut request: Request,
+) -> std::result::Result<Admission, Error> {
+    let is_tuning = request.operation == Operation::FineTuningCreate;
     let planned = if is_tuning && fine_tuning::names_own_files(request.body.as_ref()) {
         Box::pin(plan_with_own_files(gateway, session, ctx, &mut request)).await
     } else {
@@ -277,7 +299,12 @@ async fn dispatch(
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
         let held = gateway.engine.hold_native(&mut ctx.request, &admitted.request, *attempt).await;
         let held = held.map_err(|error| native::fail_request(&mut ctx.request, error))?;
+        let is_session = is_upgrade && admitted.request.operation == Operation::Realtime;
         let started = native::start(&gateway.engine, session, ctx, held).await;
+        if let (true, Ok(()), Some(attempt)) = (is_session, &started, ctx.request.facts.attempt.clone()) {
+            let preset = ctx.preset.take();
+            return Box::pin(realtime::run(gateway, session, ctx, attempt, preset)).await;
+        }
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
     let is_list = ctx.request.api.operation == Operation::ListGenerateContent;

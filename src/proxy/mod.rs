@@ -15,7 +15,9 @@ mod models;
 mod native;
 mod options;
 mod raw_head;
+mod realtime;
 mod responses_socket;
+mod session_tokens;
 
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;

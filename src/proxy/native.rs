@@ -22,6 +22,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::{FailToProxy, Session};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
 use words::api::operation::Operation;
@@ -41,12 +42,14 @@ pub struct Ctx {
     masked: Option<Box<MaskedBody>>,
     /// Of the client's body, once a part of it has arrived, and when the last one was sent on.
     upload: Option<(UploadPace, Instant)>,
+    /// What a realtime session is set to by the token that opens it.
+    pub(super) preset: Option<Map<String, Value>>,
 }
 
 impl Ctx {
     pub(super) fn new(engine: &Engine) -> Self {
         let request = RequestContext::new(&engine.shared);
-        Self { request, peers: PeerSelection::default(), masked: None, upload: None }
+        Self { request, peers: PeerSelection::default(), masked: None, upload: None, preset: None }
     }
 }
 

@@ -398,7 +398,7 @@ impl Hook {
     }
 
     /// Whether one of its checks looks at texts.
-    pub(super) fn reads_texts(&self) -> bool {
+    pub fn reads_texts(&self) -> bool {
         self.checks.iter().any(|check| check.needs == Needs::Text)
     }
 

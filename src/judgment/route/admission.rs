@@ -19,18 +19,23 @@ pub mod meant;
 mod model_query;
 mod origin;
 mod own_files;
+mod realtime_paths;
 mod responses_socket;
 #[cfg(test)]
 mod tests;
 
+use body_reading::content_length;
 pub use body_reading::{BodyContent, BodyReading, is_sent_with_body};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use form_model::FormModel;
 pub use model_query::ModelQuery;
 pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provider, object_id};
+pub use realtime_paths::TokenShape;
 
 use endpoint::takes;
+use realtime_paths::RealtimePath;
 
+use http::header::UPGRADE;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
 use memory::auth::{self, ClientIdentity};
@@ -70,6 +75,11 @@ pub enum Plane {
     Files,
     /// The gateway itself is the other end of the websocket; each event on it that asks for a response is a request of its own.
     ResponsesSocket,
+    /// The gateway itself makes a token of a realtime session.
+    SessionToken {
+        body: BodyReading,
+        shape: TokenShape,
+    },
     /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
@@ -99,6 +109,10 @@ impl<'a> RequestHead<'a> {
         if *self.method == Method::OPTIONS {
             return Ok(keys.anonymous());
         }
+        if self.endpoint.operation == Operation::Realtime {
+            let found = auth::authenticate_session(self.headers, self.uri, keys, now, false);
+            return found.map(|(client, _)| client);
+        }
         let client = auth::authenticate(self.headers, self.uri, keys, now);
         match client {
             // The control plane judges its own clients.
@@ -115,9 +129,11 @@ impl<'a> RequestHead<'a> {
         match plane {
             Plane::Control | Plane::Options => Ok(()),
             Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
-            Plane::Models(_) | Plane::Files | Plane::ResponsesSocket | Plane::Data { .. } => {
-                client.require(Scope::CompletionsWrite)
-            }
+            Plane::Models(_)
+            | Plane::Files
+            | Plane::ResponsesSocket
+            | Plane::SessionToken { .. }
+            | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
         }
     }
 
@@ -132,6 +148,28 @@ impl<'a> RequestHead<'a> {
         let below = path.get(self.endpoint.path_offset..).unwrap_or_default();
         let is_azure = self.endpoint.form == PathForm::Azure;
         self.control_paths.owns(path) || (is_azure && self.control_paths.owns(&format!("/v1/{below}")))
+    }
+
+    /// Whether a token of a realtime session is asked for.
+    ///
+    /// # Errors
+    /// 403 for what would flow beside the gateway.
+    fn token_shape(&self) -> Result<Option<TokenShape>, Error> {
+        match RealtimePath::find(self.method, self.uri.path(), &self.endpoint) {
+            Some(RealtimePath::Token(shape)) => Ok(Some(shape)),
+            Some(RealtimePath::ProviderToken) => Err(Error::forbidden(
+                "A provider's own token would open sessions that the gateway does not see. POST /v1/realtime/client_secrets makes one of \
+                 the gateway, for the websocket /v1/realtime.",
+            )),
+            Some(RealtimePath::Media) if !self.snapshot.settings.realtime.webrtc => Err(Error::forbidden(
+                "Realtime sessions by WebRTC and SIP are not passed on: their media and events flow beside the gateway, where no limit \
+                 counts them. Use the websocket /v1/realtime, or have the operator set realtime.webrtc.",
+            )),
+            Some(RealtimePath::OtherSocket) if self.headers.contains_key(UPGRADE) => Err(Error::forbidden(
+                "The websocket of the realtime API is at /v1/realtime: elsewhere its turns would pass without limits.",
+            )),
+            Some(RealtimePath::Media | RealtimePath::OtherSocket) | None => Ok(None),
+        }
     }
 
     /// The plane that handles the request, and how the body must be read. Call it only for authenticated clients.
@@ -167,6 +205,12 @@ impl<'a> RequestHead<'a> {
         connection_header::check(self.headers)?;
         if responses_socket::is_requested(self) {
             return Ok(Plane::ResponsesSocket);
+        }
+        if let Some(shape) = self.token_shape()? {
+            let content = BodyContent::JsonObject;
+            let length = content_length(self.headers);
+            let body = BodyReading { limit: self.snapshot.settings.limits.max_body_bytes, length, content };
+            return Ok(Plane::SessionToken { body, shape });
         }
         if let Some(query) = ModelQuery::find(self, client)? {
             return Ok(Plane::Models(query));

@@ -18,6 +18,7 @@ pub mod key_records;
 mod key_search;
 pub mod roles;
 mod service_keys;
+pub mod session_token;
 pub mod signed_token;
 pub mod stored_keys;
 
@@ -30,6 +31,7 @@ use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
 pub use service_keys::{DEFAULT_WORKSPACE, IdentityRefusal, ServiceKeys};
+pub use session_token::{SessionClient, SessionGrant, is_token};
 use std::borrow::Cow;
 use std::sync::Arc;
 use stored_keys::KeyRefusal;
@@ -64,6 +66,29 @@ pub fn authenticate(
     }
     // A key of an operator is recognized all the same, so that its scopes hold on both ports.
     authenticate_operator(headers, uri, keys, now).or_else(|_| Ok(keys.anonymous()))
+}
+
+/// Identifies the client of a realtime session, which may have a token of its own in place of a key. `is_open`: the session was opened before.
+///
+/// # Errors
+/// As [`authenticate`]; 401 for a token that is not good any more.
+pub fn authenticate_session(
+    headers: &HeaderMap,
+    uri: &Uri,
+    keys: &ServiceKeys,
+    now: Timestamp,
+    is_open: bool,
+) -> Result<SessionClient, Error> {
+    let own = own_header(headers, keys).map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_bytes())));
+    let elsewhere = || {
+        client_keys::find(headers, uri).map(|found| (found.place, found.key)).find(|(_, key)| is_token(key))
+    };
+    let token = own.or_else(elsewhere).filter(|(_, key)| is_token(key.trim_ascii()));
+    let Some((place, token)) = token else {
+        return authenticate(headers, uri, keys, now).map(|client| (client, None));
+    };
+    let found = keys.verify_session(token.trim_ascii(), now, is_open);
+    found.map(|(client, grant)| (client, Some(grant))).map_err(|refusal| refused(&refusal, place))
 }
 
 /// Identifies a client that must have a key, wherever client libraries put it.

@@ -5,6 +5,7 @@
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use super::jwt::{self, TokenRefusal, Tokens};
 use super::key_format::KeyText;
+use super::session_token::is_token;
 use super::stored_keys::{KeyRefusal, StoredKeys};
 use http::HeaderName;
 use jiff::Timestamp;
@@ -138,8 +139,16 @@ impl ServiceKeys {
     /// of a stored key is taken for one, and anything that claims to be a token of the identity provider for this gateway.
     pub(crate) fn is_service_key(&self, key: &[u8]) -> bool {
         self.of_settings(key).is_some()
+            || is_token(key)
             || KeyText::parse(key).is_some_and(|key| key.is_intact())
             || self.tokens.as_ref().is_some_and(|tokens| tokens.is_ours(key))
+    }
+
+    /// The key of the settings with this name: its digest, and its client.
+    pub(super) fn named(&self, name: &str) -> Option<([u8; 32], Arc<ClientIdentity>)> {
+        let mut all = self.by_digest.iter();
+        let found = all.find(|(_, client)| client.id.as_deref() == Some(name))?;
+        Some((*found.0, Arc::clone(found.1)))
     }
 
     /// A key of the settings. Few keys are compared one by one in constant time; many are found by digest, so that the time does

@@ -264,6 +264,28 @@ impl StoredKeys {
         is_good.then(|| LivingKey { identity: Arc::clone(&key.identity), secrets })
     }
 
+    /// The public id of the key of a record.
+    pub(super) fn public_id(&self, record: Uuid) -> Option<PublicId> {
+        self.by_public_id.iter().find(|(_, key)| key.record == record).map(|(id, _)| *id)
+    }
+
+    /// The client of a key, and the hashes of its secrets that are good, the newest first.
+    ///
+    /// # Errors
+    /// [`KeyRefusal`].
+    pub(super) fn signers(
+        &self,
+        id: PublicId,
+        now: Timestamp,
+    ) -> Result<(Arc<ClientIdentity>, Vec<[u8; 32]>), KeyRefusal> {
+        let stored = self.by_public_id.get(&id).ok_or(KeyRefusal::Unknown)?;
+        if let Some(end) = stored.identity.expires_at.filter(|end| now >= *end) {
+            return Err(KeyRefusal::Expired(end));
+        }
+        let good = stored.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| now < end));
+        Ok((Arc::clone(&stored.identity), good.map(|secret| secret.hash).collect()))
+    }
+
     fn find_secret<'k>(&self, stored: &'k StoredKey, key: &KeyText<'_>) -> Option<&'k StoredSecret> {
         let is_verified = |secret: &&StoredSecret| {
             secret.verified.get().is_some_and(|text| bool::from(text.as_slice().ct_eq(key.secret)))

@@ -88,6 +88,8 @@ impl Observed {
     /// an operation.
     pub(super) fn of_socket(attempt: &Arc<Attempt>, response: &ResponseSummary) -> Self {
         match attempt.operation.billing() {
+            // Each of its turns has a record of its own.
+            _ if attempt.operation == Operation::Realtime => Self::Nothing,
             Billing::IfReported => Self::Unmeasured,
             _ => Self::of(attempt, response),
         }

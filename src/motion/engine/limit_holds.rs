@@ -13,6 +13,7 @@ mod layer;
 mod metadata;
 mod request_hold;
 mod reserving;
+mod turn_hold;
 
 pub(super) use attempt_hold::{NotHeldAttempt, hold_attempt};
 pub(super) use facts::{RequestFacts, key, only_reads, target_facts};
@@ -21,6 +22,7 @@ pub(crate) use held_attempt::SealedAttempt;
 pub(super) use layer::compile;
 pub(super) use metadata::Metadata;
 pub(super) use reserving::reserve_request;
+pub(super) use turn_hold::{HeldTurn, TurnTerms, hold_turn, only_transcribes};
 
 use super::limit_headers;
 use super::record::{AttemptRecord, RequestRecord};
@@ -119,6 +121,15 @@ impl LimitHolds {
         if let Some(request) = &mut self.request {
             request.release_attempt(target);
         }
+    }
+
+    /// Gives up all that is held: as if it had never been.
+    pub(super) fn cancel(&mut self) {
+        let now = Timestamp::now();
+        if let Some(request) = self.request.take() {
+            request.cancel(now);
+        }
+        self.attempts.drain(..).for_each(|held| held.reservation.cancel(now));
     }
 
     /// Settles what is held with what the request used, which the estimates of the next ones follow.

@@ -49,6 +49,7 @@ pub mod peer_selection;
 pub mod planner;
 mod prepare;
 mod ready_parts;
+pub mod realtime;
 pub mod record;
 pub mod record_builder;
 pub mod request_context;

@@ -18,7 +18,7 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::Instant;
 use words::api::chat::ProviderError;
-use words::api::operation::{Operation, ResponseKind};
+use words::api::operation::ResponseKind;
 use words::api::tap::{NO_REASON, Tap};
 use words::api::{Dialect, request_id};
 use words::error::Error;
@@ -42,9 +42,8 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     ctx.record.streamed = streamed;
     ctx.observers.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
     ctx.observers.tap = match response.status {
-        http::StatusCode::SWITCHING_PROTOCOLS => {
-            (ctx.api.operation == Operation::Realtime).then(Tap::of_socket)
-        }
+        // Each turn of a realtime session has a record of its own (`realtime`).
+        http::StatusCode::SWITCHING_PROTOCOLS => None,
         _ if readable => Some(Tap::new(ctx.api.operation, streamed, json, length)),
         _ => Some(Tap::of_compressed()),
     };

@@ -16,6 +16,16 @@ use words::api::{output_bounds, responses, search_bounds};
 /// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;
 
+/// What one turn of a realtime session may use, tokens. Its input is the conversation so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TurnUse {
+    pub input: u64,
+    pub max_input: u64,
+    pub max_output: u64,
+    /// The provider has begun it already, and will charge for it: it counts, and no limit refuses it.
+    pub is_made: bool,
+}
+
 /// What one request may use at one target.
 pub(super) struct UsageEstimate {
     /// Likely tokens of input.
@@ -82,6 +92,28 @@ impl UsageEstimate {
             rating,
             service_tier,
             at,
+        }
+    }
+
+    /// Of a turn of a realtime session at `target`.
+    pub fn of_turn(
+        turn: &TurnUse,
+        target: &Target,
+        model: &str,
+        prices: &RequestPrices,
+        for_hard: bool,
+    ) -> Self {
+        Self {
+            input: turn.input,
+            max_input: turn.max_input,
+            max_output: Some(turn.max_output),
+            choices: 1,
+            max_searches: Some(0),
+            for_hard,
+            can_be_bounded: false,
+            rating: prices.rating(target.provider.id(), model, target.own_prices.as_deref()),
+            service_tier: None,
+            at: Timestamp::now(),
         }
     }
 

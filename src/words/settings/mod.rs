@@ -26,6 +26,7 @@ pub mod model_names;
 pub mod model_pattern;
 pub mod outbound;
 pub mod prices;
+pub mod realtime;
 pub mod reference;
 pub mod schema;
 pub mod scopes;
@@ -61,6 +62,7 @@ pub use model_names::ModelNames;
 pub use model_pattern::{AllowedNames, ModelPattern};
 pub use outbound::Outbound;
 pub use prices::{CatalogueSource, PriceSettings};
+pub use realtime::RealtimeSettings;
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
@@ -93,6 +95,7 @@ pub struct Settings {
     pub store: StoreSettings,
     pub usage: UsageSettings,
     pub guardrails: GuardrailSettings,
+    pub realtime: RealtimeSettings,
     pub cache: CacheSettings,
     /// `None`: texts of similar meaning are not found.
     pub semantic_cache: Option<SemanticCacheSettings>,

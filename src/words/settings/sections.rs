@@ -7,8 +7,8 @@ use super::values::{ID, base_url, is_id};
 use super::{
     AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, Cors, CustomHosts, DefaultConfig, Emulator,
     GuardrailSettings, Limits, Listen, Log, Logs, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES,
-    Outbound, PriceSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings,
-    StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings, Server, Settings, SharedCounters,
+    StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::Kind;
@@ -49,6 +49,7 @@ impl Settings {
             store: section(table, "store", StoreSettings::DOC, StoreSettings::members),
             usage: section(table, "usage", UsageSettings::DOC, UsageSettings::members),
             guardrails: section(table, "guardrails", GuardrailSettings::DOC, GuardrailSettings::members),
+            realtime: section(table, "realtime", RealtimeSettings::DOC, RealtimeSettings::members),
             cache: section(table, "cache", CacheSettings::DOC, CacheSettings::members),
             semantic_cache: table.get(
                 "semantic_cache",

@@ -116,7 +116,7 @@ pub fn is_sent_with_body(headers: &HeaderMap) -> bool {
         || content_length(headers).is_some_and(|length| length > 0)
 }
 
-fn content_length(headers: &HeaderMap) -> Option<usize> {
+pub(super) fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 

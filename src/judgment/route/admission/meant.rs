@@ -81,6 +81,11 @@ fn decoded(path: &str) -> String {
     path
 }
 
+/// The path where empty and dot segments, letter case, escapes and parameters of segments do not count.
+pub(super) fn plain_segments(path: &str) -> String {
+    plain(path)
+}
+
 fn plain(path: &str) -> String {
     let decoded = decoded(path).to_lowercase().replace('\\', "/");
     let mut segments: Vec<&str> = Vec::new();

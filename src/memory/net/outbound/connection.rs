@@ -91,6 +91,13 @@ impl UpstreamConnection {
         Ok(())
     }
 
+    /// The provider has switched protocols: what is sent from now on is no body, and passes as it is.
+    pub fn switch_protocols(&mut self) {
+        if let Self::H1(session) = self {
+            session.maybe_upgrade_body_writer();
+        }
+    }
+
     /// Reads the next part of the response; its header is in HTTP/1.1 form. Cancel-safe.
     ///
     /// # Errors

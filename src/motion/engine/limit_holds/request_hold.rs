@@ -49,6 +49,19 @@ impl RequestHold {
         }
     }
 
+    /// Of a turn of a realtime session, which has one attempt.
+    pub fn of_turn(reservation: Reservation, target: &Arc<Target>) -> Self {
+        Self {
+            reservation: Some(reservation),
+            target: Arc::clone(target),
+            body: None,
+            output: None,
+            is_taken: true,
+            has_others: false,
+            further: Vec::new(),
+        }
+    }
+
     /// Whether it is held for what this request sends.
     pub fn is_for(&self, request: &Request) -> bool {
         let is_same = match (&self.body, body(request)) {

@@ -3,6 +3,7 @@
 //! What was reserved is kept and settled in `limit_holds`; what an attempt holds, `attempt_hold`.
 
 use super::request_hold::RequestHold;
+use super::turn_hold::{has_turns, try_session};
 use super::{Metadata, Refused, RequestFacts, key, only_reads};
 use crate::engine::Engine;
 use crate::engine::limit_refusal;
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use judgment::route::attempt::Request;
 use judgment::route::compiled::CompiledConfig;
 use judgment::route::target::Target;
-use memory::limits::{Estimate, Facts, LimitSet, Phase, Reservation, Tightest};
+use memory::limits::{Estimate, Facts, LimitSet, Phase, Reservation, Selection, Tightest};
 use std::sync::Arc;
 use words::error::Error;
 
@@ -47,6 +48,9 @@ pub(in crate::engine) async fn reserve_request(
         Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref(), request.session.as_deref());
     ctx.limits.config = config.saved().cloned();
     ctx.limits.choices = request.outputs();
+    if request.switches_protocols && has_turns(request) {
+        return try_session(engine, ctx, request, first).await;
+    }
     if set.has_request_limits() {
         let held = {
             let facts = RequestFacts::of(ctx).at(None);
@@ -73,8 +77,22 @@ pub(super) async fn reserve(
     target: &Arc<Target>,
 ) -> Result<Option<Reservation>, Box<Refused>> {
     // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
-    let Judging { set, phase, facts } = *judging;
     let is_made = ctx.offline.given.is_some();
+    let Some(selection) = select(judging, is_made)? else { return Ok(None) };
+    let for_hard = selection.limits().any(|limit| limit.hard);
+    let usage = UsageEstimate::new(request, target, &ctx.prices, Timestamp::now(), for_hard);
+    let model = target.model().or(request.model.as_deref()).unwrap_or_default();
+    // The request itself was counted when it was held as a whole.
+    let requests = u64::from(judging.phase != Phase::Further);
+    hold(engine, ctx, &selection, &usage, Counting { model, requests, is_made }).await.map(Some)
+}
+
+/// The limits that judge; `None`: none does. `is_made`: budgets only count.
+pub(super) fn select<'a>(
+    judging: &Judging<'a>,
+    is_made: bool,
+) -> Result<Option<Selection<'a>>, Box<Refused>> {
+    let Judging { set, phase, facts } = *judging;
     let selection = if is_made {
         set.select_budgets(facts, phase)
     } else {
@@ -83,21 +101,33 @@ pub(super) async fn reserve(
             Box::new(Refused { error, tightest: Tightest::default() })
         })?
     };
-    if selection.is_empty() {
-        return Ok(None);
-    }
-    let for_hard = selection.limits().any(|limit| limit.hard);
-    let usage = UsageEstimate::new(request, target, &ctx.prices, Timestamp::now(), for_hard);
+    Ok((!selection.is_empty()).then_some(selection))
+}
+
+/// How what is held counts.
+pub(super) struct Counting<'a> {
+    pub model: &'a str,
+    /// How many requests it is.
+    pub requests: u64,
+    pub is_made: bool,
+}
+
+/// Holds what is expected to be used of the selected limits.
+pub(super) async fn hold(
+    engine: &Engine,
+    ctx: &RequestContext,
+    selection: &Selection<'_>,
+    usage: &UsageEstimate,
+    counting: Counting<'_>,
+) -> Result<Reservation, Box<Refused>> {
+    let Counting { model, requests, is_made } = counting;
     let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
-    let model = target.model().or(request.model.as_deref()).unwrap_or_default();
     let likely = engine.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
-    // The request itself was counted when it was held as a whole.
-    let requests = u64::from(phase != Phase::Further);
     let estimate = Estimate { requests, is_made, ..usage.estimate(likely, &cost_of) };
     // Read again: a large body takes a while, and windows are short.
     let now = Timestamp::now();
-    match engine.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
-        Ok(reservation) => Ok(Some(reservation)),
+    match engine.limits.reserve(selection, &estimate, ctx.limits.advance.as_deref(), now).await {
+        Ok(reservation) => Ok(reservation),
         Err(refusal) => {
             let cause = refusal.cause.as_str();
             engine.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);
