@@ -102,11 +102,6 @@ impl Limit {
             || (self.group_by.contains(&FactKey::Workspace) && names_workspace(value_key, workspace))
     }
 
-    /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
-    pub(crate) fn is_hard_budget(&self) -> bool {
-        self.hard && !self.is_rate() && self.counts() != Counted::Requests
-    }
-
     /// Whether it counts money.
     pub(crate) fn is_cost(&self) -> bool {
         matches!(self.kind, LimitKind::Usage { of: UsageOf::Cost, .. })

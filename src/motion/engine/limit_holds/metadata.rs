@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 const USER: &str = "_user";
 
 /// The merged metadata of a request; `user` of its body stands in for `_user`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::engine) struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
@@ -28,6 +28,10 @@ impl Metadata {
             members.push((USER.to_owned(), user.to_owned()));
         }
         Self(members)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
