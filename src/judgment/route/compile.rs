@@ -429,6 +429,9 @@ fn compile_target(
     // leaves the account to it as well, so that account is not the operator's.
     let operators_account = is_trusted || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
+    // A host of the client's goes with no key but the client's.
+    let is_clients_own =
+        client_host.is_some() && (by == Author::Client || client_host != policies.custom_host);
     let origin = match client_host {
         Some(host) => {
             let origin = client_origin(sources, &host)?;
@@ -464,6 +467,7 @@ fn compile_target(
         account,
         models,
         allowed,
+        is_clients_own,
         operator_account: by_operator_alone,
         series: TargetSeries::default(),
         index_header: OnceLock::new(),

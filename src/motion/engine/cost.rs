@@ -13,6 +13,11 @@ use words::api::operation::Billing;
 /// Prices what one attempt used.
 pub(super) fn price(prices: &RequestPrices, attempt: &mut AttemptRecord, is_batch: bool, at: Timestamp) {
     if let Some(used) = &mut attempt.used {
+        if let Some(ceiling) = used.ceiling.take() {
+            let model =
+                attempt.model.as_deref().or(used.response_model.as_deref()).unwrap_or_default().to_owned();
+            ceiling.apply(used, prices, attempt.target.provider.id(), &model);
+        }
         used.cost = Some(of_usage(prices, &attempt.target, is_batch, attempt.model.as_deref(), used, at));
     }
 }
@@ -26,6 +31,9 @@ pub(super) fn of_usage(
     used: &AttemptUsage,
     at: Timestamp,
 ) -> Cost {
+    if target.is_clients_own {
+        return Cost::free(Arc::clone(prices.version()));
+    }
     let response_model = used.response_model.as_deref();
     let cost = prices.cost(&Charge {
         vendor: target.provider.id(),
@@ -55,9 +63,7 @@ pub(super) fn is_unpriced(prices: &RequestPrices, attempt: &Attempt, response_mo
     {
         return false;
     }
-    let vendor = attempt.target.provider.id();
-    let own = attempt.target.own_prices.as_deref();
-    let is_unknown = |model: &str| matches!(prices.rating(vendor, model, own), Rating::Unknown);
+    let is_unknown = |model: &str| matches!(attempt.target.rating(prices, model), Rating::Unknown);
     let models = [attempt.model.as_deref(), response_model];
     models.into_iter().flatten().all(is_unknown)
 }
