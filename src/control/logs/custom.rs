@@ -133,7 +133,7 @@ fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -
     row.is_success = status < 400;
     row.streamed = response.get("streamingMode").and_then(Value::as_bool).unwrap_or_default();
     row.is_custom = true;
-    row.set_usage(usage.as_ref(), false);
+    row.set_usage(usage.as_ref(), "reported");
     row.set_cost(usage.map(|usage| cost(call, &row, &usage, response_body)).as_ref());
     row.latency_us = (latency * 1000.0) as u64;
     row.upstream_us = row.latency_us;

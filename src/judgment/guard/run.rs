@@ -22,6 +22,8 @@ use words::config::hooks::{HookKind, HookPhase};
 /// What checks are run with.
 pub struct Run<'a> {
     pub outside: &'a dyn Outside,
+    /// For hooks of the workspace.
+    pub outside_of_workspace: &'a dyn Outside,
     /// Where checks on large texts run.
     pub large_work: &'a LargeWork,
     /// Whether a check that could not decide fails, where its parameters do not say.
@@ -177,12 +179,12 @@ impl Run<'_> {
         let original = subject.clone();
         let at_once = join_all(at_once.into_iter().map(|(place, check)| {
             let original = &original;
-            async move { (place, self.check(check, original).await.result) }
+            async move { (place, self.check(hook, check, original).await.result) }
         }));
         let one_after_another = async {
             let mut results: Places = Vec::with_capacity(in_turn.len());
             for (place, check) in in_turn {
-                let Ran { mut result, mut change } = self.check(check, subject).await;
+                let Ran { mut result, mut change } = self.check(hook, check, subject).await;
                 if pass == Pass::Again && matches!(change, Change::Body(_)) {
                     change = Change::None;
                 }
@@ -203,7 +205,7 @@ impl Run<'_> {
         hook.result(checks, judged, started.elapsed(), created_at)
     }
 
-    async fn check(&self, check: &HookCheck, subject: &Subject) -> Ran {
+    async fn check(&self, hook: &Hook, check: &HookCheck, subject: &Subject) -> Ran {
         let started = Instant::now();
         let created_at = Timestamp::now();
         let mut finding = match &check.prepared {
@@ -212,7 +214,8 @@ impl Run<'_> {
             }
             Ok(Prepared::Remote(remote)) => {
                 let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
-                match timeout(limit, remote.run(subject, self.outside)).await {
+                let outside = if hook.is_of_workspace { self.outside_of_workspace } else { self.outside };
+                match timeout(limit, remote.run(subject, outside)).await {
                     Ok(finding) => finding,
                     Err(_) => {
                         let message = format!("The check took longer than {} ms.", limit.as_millis());

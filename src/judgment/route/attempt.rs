@@ -318,6 +318,8 @@ pub struct Attempt {
     pub body: Option<Bytes>,
     /// Whether `body` differs from the body the client sent.
     pub body_changed: bool,
+    /// The most output that it asks for, of all choices together; `None`: as much as the model likes.
+    pub most_output: Option<u64>,
     /// The requested model. Shared, because the record of the attempt keeps it.
     pub model: Option<Arc<str>>,
     /// The provider's auth headers for this call.
@@ -356,6 +358,7 @@ impl Attempt {
         let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
+        let most_output = body.and_then(|body| output_bounds::bound_of_all(request.operation, body));
         let mut notes = TranslationNotes::default();
         notes.warnings.extend_from_slice(&target.config_warnings);
         notes.warnings.extend_from_slice(&request.warnings);
@@ -391,6 +394,7 @@ impl Attempt {
             path,
             body,
             body_changed,
+            most_output,
             model: model.map(Arc::from),
             auth,
             fetched: None,

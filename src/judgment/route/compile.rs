@@ -6,7 +6,7 @@
 use super::admission::NamedObject;
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
-use super::config_hooks::ConfigHooks;
+use super::config_hooks::{ConfigHooks, OwnHooks};
 use super::model_names::{ModelConfig, ModelNaming, NearNames, is_named};
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
@@ -187,25 +187,24 @@ impl Author {
 /// # Errors
 /// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers.
 pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
-    compile_with(sources, true)
+    compile_with(sources, Some(ConfigHooks::new(sources.directory)))
 }
 
-/// As [`compile`], without hooks and guardrails: for the model that a guardrail calls to judge, which would call itself.
+/// As [`compile`], for a request of the gateway's own: a model that a guardrail calls to judge would call itself by the guardrails of a config.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_without_hooks(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
-    compile_with(sources, false)
+pub fn compile_own(sources: &Sources<'_>, hooks: OwnHooks) -> Result<CompiledConfig, Error> {
+    compile_with(sources, hooks.of(sources.directory))
 }
 
-fn compile_with(sources: &Sources<'_>, has_hooks: bool) -> Result<CompiledConfig, Error> {
+fn compile_with(sources: &Sources<'_>, hooks: Option<ConfigHooks<'_>>) -> Result<CompiledConfig, Error> {
     let source = config_source(sources)?;
     target_prompt::check(&source.config, sources.prompt)?;
     let hash = fingerprint(sources);
     let config_name = source.id.unwrap_or_else(|| format!("inline-{:08x}", hash as u32));
     let config_warnings = unused_keys::find(&source.config, sources.prompt.is_some()).into();
     let by = source.by;
-    let hooks = has_hooks.then(|| ConfigHooks::new(sources.directory));
     let compiler = Compiler { sources, by, config_name, hash, config_warnings, hooks };
     let root = compiler.node(&source.config, &Policies::default(), None, "config".to_owned())?;
     let hook_bytes = compiler.hooks.map_or(Ok(0), ConfigHooks::finish)?;
@@ -431,6 +430,9 @@ fn compile_target(
     // leaves the account to it as well, so that account is not the operator's.
     let operators_account = is_trusted || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
+    // A host of the client's goes with no key but the client's.
+    let is_clients_own =
+        client_host.is_some() && (by == Author::Client || client_host != policies.custom_host);
     let origin = match client_host {
         Some(host) => {
             let origin = client_origin(sources, &host)?;
@@ -466,6 +468,7 @@ fn compile_target(
         account,
         models,
         allowed,
+        is_clients_own,
         operator_account: by_operator_alone,
         series: TargetSeries::default(),
         index_header: OnceLock::new(),

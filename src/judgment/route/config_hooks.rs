@@ -36,11 +36,30 @@ fn check(config: &Config, path: &str, patterns: &PatternBudget, found: &mut Vec<
     }
 }
 
+/// The hooks that a request of the gateway's own passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnHooks {
+    None,
+    /// Those that the client's workspace has by default, on the request: what the client has written into it is sent to a provider.
+    OfWorkspace,
+}
+
+impl OwnHooks {
+    pub(super) fn of(self, directory: Directory<'_>) -> Option<ConfigHooks<'_>> {
+        match self {
+            Self::None => None,
+            Self::OfWorkspace => Some(ConfigHooks::of_requests_by_default(directory)),
+        }
+    }
+}
+
 /// Compiles the hooks of one config.
 pub(crate) struct ConfigHooks<'a> {
     directory: Directory<'a>,
     patterns: PatternBudget,
     problems: Problems,
+    /// Those on requests that the workspace has by default, and no others.
+    only_by_default: bool,
     /// Targets share what they inherit.
     compiled: RefCell<Vec<Compiled>>,
 }
@@ -54,12 +73,22 @@ impl<'a> ConfigHooks<'a> {
             directory,
             patterns: PatternBudget::default(),
             problems: Problems::default(),
+            only_by_default: false,
             compiled: RefCell::default(),
         }
     }
 
+    /// Of a request that has only those which the workspace has by default.
+    pub fn of_requests_by_default(directory: Directory<'a>) -> Self {
+        Self { only_by_default: true, ..Self::new(directory) }
+    }
+
     /// The hooks of a target with these policies.
     pub fn of_target(&self, policies: &Policies) -> TargetHooks {
+        if self.only_by_default {
+            let request = self.of_lists(&HookLists::default(), HookPhase::Before);
+            return TargetHooks { request, response: None };
+        }
         TargetHooks {
             request: self.of_lists(&policies.request_hooks, HookPhase::Before),
             response: self.of_lists(&policies.response_hooks, HookPhase::After),

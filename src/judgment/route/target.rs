@@ -4,7 +4,7 @@
 
 use crate::guard::TargetHooks;
 use http::{HeaderMap, HeaderValue};
-use knowledge::price::OwnPrices;
+use knowledge::price::{OwnPrices, Rating, RequestPrices};
 use knowledge::prompt::FoundPrompt;
 use knowledge::provider::token_exchange::TokenExchange;
 use knowledge::provider::{Call, Provider};
@@ -53,6 +53,8 @@ pub struct Target {
     pub config_warnings: Arc<[String]>,
     /// The process's state of this target, looked up once.
     pub state: OnceLock<Arc<TargetState>>,
+    /// The client named its host and sent its key: it costs nobody else anything.
+    pub is_clients_own: bool,
     /// Whether the operator wrote the account and no client named its host: only then may it use the machine's own
     /// identity.
     pub operator_account: bool,
@@ -75,6 +77,14 @@ impl Target {
             && self.policies.request_timeout.is_none()
             && self.policies.breaker.is_none()
             && self.policies.time_limits == TimeLimits::default()
+    }
+
+    /// What a model costs here.
+    pub fn rating(&self, prices: &RequestPrices, model: &str) -> Rating {
+        if self.is_clients_own {
+            return Rating::Free;
+        }
+        prices.rating(self.provider.id(), model, self.own_prices.as_deref())
     }
 
     /// # Errors

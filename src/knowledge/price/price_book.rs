@@ -155,6 +155,12 @@ impl PriceBook {
         }
     }
 
+    /// How many tokens a model has room for, as far as that is listed.
+    pub fn context_window(&self, vendor: &str, model: &str) -> Option<u64> {
+        let (provider, name) = catalogue_provider(vendor, model);
+        self.catalog().find(&provider, name)?.context_window
+    }
+
     /// Adds what is known of a model to what its provider says, whose word counts. Not kept: a list of models is no use of them.
     pub fn describe(
         &self,
@@ -164,9 +170,7 @@ impl PriceBook {
         at: Timestamp,
         facts: &mut ModelFacts,
     ) {
-        let (provider, name) = catalogue_provider(vendor, model);
-        let context_window = || self.catalog().find(&provider, name)?.context_window;
-        facts.context_window = facts.context_window.or_else(context_window);
+        facts.context_window = facts.context_window.or_else(|| self.context_window(vendor, model));
         facts.prices = match self.find(vendor, model, own) {
             Rating::Unknown => None,
             Rating::Free => {

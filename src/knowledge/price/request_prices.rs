@@ -50,6 +50,11 @@ impl RequestPrices {
         self.book.cost_by(charge, |model| self.rating(charge.vendor, model, charge.own))
     }
 
+    /// As [`PriceBook::context_window`].
+    pub fn context_window(&self, vendor: &str, model: &str) -> Option<u64> {
+        self.book.context_window(vendor, model)
+    }
+
     /// As [`PriceBook::version`].
     pub fn version(&self) -> &Arc<str> {
         self.book.version()

@@ -81,7 +81,7 @@ pub struct Row {
     pub cached_tokens: Option<u64>,
     pub cache_write_tokens: Option<u64>,
     pub reasoning_tokens: Option<u64>,
-    /// `reported`, `estimated`.
+    /// `reported`, `estimated`, `bounded`.
     pub usage_source: Option<Text>,
     /// Nanodollars. `None`: nothing was charged, or the price is not there (`cost_status` `unknown`).
     pub cost: Option<i64>,
@@ -225,15 +225,16 @@ impl Row {
         Ok(row)
     }
 
-    /// Sets the token counts. `is_estimated`: the gateway counted them, at least in part.
-    pub fn set_usage(&mut self, usage: Option<&Usage>, is_estimated: bool) {
+    /// Sets the token counts, and where they are from: `reported`; `estimated` where the gateway counted them, at least in part; `bounded`
+    /// where more was reported than the request could use.
+    pub fn set_usage(&mut self, usage: Option<&Usage>, source: &'static str) {
         self.input_tokens = usage.map(|usage| usage.input);
         self.output_tokens = usage.map(|usage| usage.output);
         self.total_tokens = usage.map(|usage| usage.total);
         self.cached_tokens = usage.map(|usage| usage.cached);
         self.cache_write_tokens = usage.map(|usage| usage.cache_write);
         self.reasoning_tokens = usage.map(|usage| usage.reasoning);
-        self.usage_source = usage.map(|_| Text::new(if is_estimated { "estimated" } else { "reported" }));
+        self.usage_source = usage.map(|_| Text::new(source));
     }
 
     /// Sets what the request or attempt cost; `None`: nothing is charged.

@@ -129,7 +129,8 @@ pub struct Advance {
     sink: Arc<Sink>,
 }
 
-/// How much of what one request holds was its batch's: for each of its holds, in their order.
+/// How much of what one request holds was its batch's: for each of its holds, in their order. The batch has again what the request did not
+/// use because nothing was charged for it: its line may be sent again.
 #[derive(Debug)]
 pub(super) struct Loan {
     parts: Weak<Mutex<Vec<Held>>>,
@@ -145,7 +146,7 @@ impl Advance {
         Lending::new(&self.parts)
     }
 
-    /// Kept with the holds of a request, which end with these amounts given back if it counts nowhere.
+    /// Kept with the holds of a request, which end with these amounts given back if nothing is charged for it.
     pub(super) fn loan(&self, amounts: Vec<i64>) -> Loan {
         Loan { parts: Arc::downgrade(&self.parts), amounts }
     }
@@ -157,9 +158,18 @@ impl Loan {
         self.parts.upgrade()
     }
 
-    /// What to give back if the request counts nowhere.
+    /// What to give back if nothing is charged for the request.
     pub(super) fn into_amounts(self) -> Vec<i64> {
         self.amounts
+    }
+
+    /// Takes out those of its amounts, in the order of the holds.
+    pub(super) fn take_those(&mut self, are_taken: impl Iterator<Item = bool>) -> Self {
+        let all = std::mem::take(&mut self.amounts).into_iter().zip(are_taken);
+        let (taken, kept): (Vec<_>, Vec<_>) = all.partition(|(_, is_taken)| *is_taken);
+        let amounts = |part: Vec<(i64, bool)>| part.into_iter().map(|(amount, _)| amount).collect();
+        self.amounts = amounts(kept);
+        Self { parts: Weak::clone(&self.parts), amounts: amounts(taken) }
     }
 }
 
@@ -189,7 +199,7 @@ impl<'a> Lending<'a> {
         lent
     }
 
-    /// Holds again what was lent to a request that counts nowhere.
+    /// Holds again what was lent to a request that has not used it.
     pub(super) fn take_back(&mut self, entity: &Arc<Entity>, state: &mut State, lent: i64) {
         if let Some(part) = self.part(entity, state) {
             part.hold.amount = part.hold.amount.saturating_add(lent);

@@ -111,11 +111,6 @@ impl Limit {
         as_shown(self, value_key)
     }
 
-    /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
-    pub(crate) fn is_hard_budget(&self) -> bool {
-        self.hard && !self.is_rate() && self.counts() != Counted::Requests
-    }
-
     /// How long a bucket may be idle before it begins anew, in milliseconds. `None`: its windows are the calendar's.
     pub(super) fn idle_reset(&self) -> Option<i64> {
         match self.kind {

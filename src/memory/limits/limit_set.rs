@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::limit::{Counted, Limit, LimitScope, OnMissing};
 use super::recent_selections::{Found, RecentSelections};
 use super::refusal::MissingFact;
+use super::reservation::Reservation;
 use foldhash::fast::RandomState;
 use ring::digest;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
@@ -22,7 +23,8 @@ use uuid::Uuid;
 pub enum Phase {
     /// Those of the request as a whole, once.
     Request,
-    /// Hard limits of the request as a whole, for each attempt after the first: the first one is held with the request.
+    /// Those of the request as a whole that count tokens or costs, for an attempt beside or after one that may be charged: that one is
+    /// held with the request.
     Further,
     /// Those of an attempt's target, for each attempt.
     Target,
@@ -117,8 +119,8 @@ pub struct LimitSet {
     recent: Option<RecentSelections>,
     has_request_limits: bool,
     has_target_limits: bool,
-    /// Of requests as a whole.
-    has_hard_budgets: bool,
+    /// Whether any of requests as a whole counts tokens or costs.
+    counts_usage_of_requests: bool,
     /// Whether any of them counts tokens or costs.
     counts_usage: bool,
 }
@@ -171,6 +173,13 @@ impl Selection<'_> {
     pub fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
         self.items.iter().map(|item| item.limit)
     }
+
+    /// Leaves out limits of which this request holds all that there is: it is the one that may exceed them.
+    pub fn leave_out_clamped<'r>(&mut self, held: impl Iterator<Item = &'r Reservation>) {
+        for reservation in held {
+            self.items.retain(|item| !reservation.is_clamped(item.limit));
+        }
+    }
 }
 
 impl LimitSet {
@@ -208,7 +217,7 @@ impl LimitSet {
         }
         let has_request_limits = request.all().count() > 0;
         let has_target_limits = target.all().count() > 0;
-        let has_hard_budgets = request.all().any(|limit| limit.is_hard_budget());
+        let counts_usage_of_requests = request.all().any(|limit| limit.counts() != Counted::Requests);
         let recent =
             has_request_limits.then(|| RecentSelections::new(request.all().flat_map(|limit| limit.keys())));
         let recent = recent.flatten();
@@ -219,7 +228,7 @@ impl LimitSet {
             recent,
             has_request_limits,
             has_target_limits,
-            has_hard_budgets,
+            counts_usage_of_requests,
             counts_usage,
         }
     }
@@ -229,9 +238,14 @@ impl LimitSet {
         self.has_request_limits
     }
 
-    /// Whether any limit is for requests as a whole and must never be exceeded.
+    /// Whether any limit is a hard budget, of requests as a whole or of targets.
     pub fn has_hard_budgets(&self) -> bool {
-        self.has_hard_budgets
+        self.all.iter().any(|limit| limit.hard && !limit.is_rate())
+    }
+
+    /// Whether any limit is for requests as a whole and counts tokens or costs.
+    pub fn counts_usage_of_requests(&self) -> bool {
+        self.counts_usage_of_requests
     }
 
     /// Whether any limit is for targets.
@@ -293,7 +307,7 @@ impl LimitSet {
             Phase::Target => &self.target,
         };
         let candidates = index.candidates(facts);
-        candidates.filter(move |placed| phase != Phase::Further || placed.limit.is_hard_budget())
+        candidates.filter(move |placed| phase != Phase::Further || placed.limit.counts() != Counted::Requests)
     }
 }
 

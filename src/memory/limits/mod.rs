@@ -74,6 +74,9 @@ use words::settings::{Counting, OnStoreError, Settings};
 /// How long a request waits until what it holds of a hard limit is on the disk.
 const JOURNAL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a request that is held anew waits until the shared counters have what it held before.
+const RETURNED_WITHIN: Duration = Duration::from_millis(100);
+
 /// The counters of all limits.
 #[derive(Debug)]
 pub struct Limits {
@@ -203,6 +206,27 @@ impl Limits {
             }
         }
         Ok(reservation)
+    }
+
+    /// Holds what another request is expected to use in the place of the one for which `held` is, of limits that count tokens or costs. What
+    /// counts requests stays held: `estimate` has none.
+    ///
+    /// # Errors
+    /// As for [`Limits::reserve`]; nothing but what counts requests is held then.
+    pub async fn renew(
+        &self,
+        held: &mut Reservation,
+        selection: &Selection<'_>,
+        estimate: &Estimate<'_>,
+        advance: Option<&Advance>,
+        now: Timestamp,
+    ) -> Result<Reservation, Box<Refusal>> {
+        held.cancel_usage(now);
+        if let Some(shared) = &self.shared {
+            // Else the request would wait for what it held itself.
+            shared.returned(RETURNED_WITHIN).await;
+        }
+        self.reserve(selection, estimate, advance, now).await
     }
 
     fn reserve_here(

@@ -108,7 +108,7 @@ impl Reservation {
         Self(Box::new(Holds { held, tightest, fitted_output, journalled, loan: None, at_drop }))
     }
 
-    /// `loan`: what was taken of what its batch holds. The batch has it again if the request counts nowhere.
+    /// `loan`: what was taken of what its batch holds. The batch has it again if nothing is charged for the request.
     pub(super) fn with_loan(mut self, loan: Option<Loan>) -> Self {
         self.0.loan = loan;
         self
@@ -167,6 +167,30 @@ impl Reservation {
         }
     }
 
+    /// Whether this limit holds less than was expected to be used, because there was not more: it may be exceeded by this one.
+    pub(super) fn is_clamped(&self, limit: &Limit) -> bool {
+        let is_it = |held: &Limit| (held.id, held.index) == (limit.id, limit.index);
+        match &self.0.held {
+            Origin::Buckets(_, held) => held.iter().any(|held| held.hold.is_clamped && is_it(&held.limit)),
+            Origin::Remote(remote) => remote.is_clamped(is_it),
+        }
+    }
+
+    /// Ends what is held of limits that count tokens or costs, as if it had never been. What counts requests stays held.
+    pub(super) fn cancel_usage(&mut self, now: Timestamp) {
+        match &mut self.0.held {
+            Origin::Remote(remote) => remote.end_those(counts_usage, |_, _| 0),
+            Origin::Buckets(buckets, held) => {
+                let are_usage = held.iter().map(|held| counts_usage(&held.limit));
+                let loan = self.0.loan.as_mut().map(|loan| loan.take_those(are_usage));
+                let (usage, kept) =
+                    std::mem::take(held).into_iter().partition(|held| counts_usage(&held.limit));
+                *held = kept;
+                settle(buckets, usage, End::Cancelled, now, self.0.journalled, loan);
+            }
+        }
+    }
+
     /// What was used instead of what is held.
     pub fn settle(mut self, actual: Actual, now: Timestamp) {
         self.end(End::Used(actual), now);
@@ -186,11 +210,15 @@ impl Reservation {
         match &mut self.0.held {
             Origin::Remote(remote) => remote.end(|limit, held| end.of(limit, held)),
             Origin::Buckets(buckets, held) => {
-                let loan = self.0.loan.take().filter(|_| matches!(end, End::Cancelled));
+                let loan = self.0.loan.take().filter(|_| matches!(end, End::Cancelled | End::Unused));
                 settle(buckets, std::mem::take(held), end, now, self.0.journalled, loan);
             }
         }
     }
+}
+
+fn counts_usage(limit: &Limit) -> bool {
+    limit.counts() != Counted::Requests
 }
 
 /// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled. `loan`: what their batch holds again, at
@@ -218,7 +246,7 @@ fn settle(
             state.touch(&limit, now);
         }
         if let (Some(lending), Some(lent)) = (&mut lending, lent.next()) {
-            lending.take_back(&entity, &mut state, lent);
+            lending.take_back(&entity, &mut state, lent.saturating_sub(actual).max(0));
         }
         if past.is_none() {
             sink.marks(&limit, &entity, &mut state, now);

@@ -276,6 +276,11 @@ impl Metrics {
         self.routing.limit_refusals.with_label_values(&[scope, cause]).inc();
     }
 
+    /// Counts a report of usage that was more than its request could use.
+    pub fn record_bounded_report(&self, provider: &str) {
+        self.routing.bounded_reports.with_label_values(&[provider]).inc();
+    }
+
     /// Counts a token exchange: `fetched` while a request waited, `renewed` before expiry, or `failed`.
     pub(crate) fn record_token_exchange(&self, outcome: &str) {
         self.traffic.token_exchanges.with_label_values(&[outcome]).inc();

@@ -48,7 +48,7 @@ pub(super) fn failed(
     ctx.record.used(match response {
         // All of it was read: who made the call is charged, whoever else reads it.
         FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(true) => {
-            Observed::of_error(body)
+            Observed::of_error(&run.attempt, body)
         }
         _ => run.observed(),
     });

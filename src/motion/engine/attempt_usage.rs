@@ -2,7 +2,7 @@
 //!
 //! | How the attempt ended | What is charged |
 //! |---|---|
-//! | complete, with usage | the provider's report |
+//! | complete, with usage | the provider's report, as far as the request could go (`usage_ceiling`) |
 //! | complete, without | the request's tokens and those of the response's text, counted here |
 //! | broken off, after something was read | the last report, or what is counted, whichever is more |
 //! | nothing of a response was read | nothing |
@@ -17,6 +17,7 @@
 //! bill.
 
 use super::record::{AttemptUsage, UsageSource};
+use super::usage_ceiling::UsageCeiling;
 use bytes::Bytes;
 use http::Method;
 use judgment::route::attempt::Attempt;
@@ -54,6 +55,7 @@ pub(super) struct Uncounted {
     web_searches: u64,
     response_model: Option<String>,
     service_tier: Option<ServiceTier>,
+    ceiling: Option<Box<UsageCeiling>>,
 }
 
 impl Observed {
@@ -76,7 +78,8 @@ impl Observed {
             let usage = Usage { characters, ..Usage::default() }.capped();
             return Self::Reported(Box::new(AttemptUsage { usage, ..used }));
         }
-        match AttemptUsage::reported(response) {
+        let reported = AttemptUsage::reported(response).map(|reported| reported.by(attempt));
+        match reported {
             // A report that came with the finish, or after it, is the last one.
             Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
             _ if is_counted => Self::Uncounted(Box::new(Uncounted::new(attempt, response))),
@@ -96,17 +99,25 @@ impl Observed {
     }
 
     /// What a failing response says it used.
-    pub(crate) fn of_error(body: &[u8]) -> Self {
+    pub(crate) fn of_error(attempt: &Attempt, body: &[u8]) -> Self {
         match usage_in_error(body) {
-            Some(usage) => Self::Reported(Box::new(AttemptUsage {
-                usage,
-                source: UsageSource::Reported,
-                response_model: None,
-                service_tier: None,
-                cost: None,
-            })),
+            Some(usage) => {
+                let used = AttemptUsage {
+                    usage: usage.capped(),
+                    source: UsageSource::Reported,
+                    ..AttemptUsage::unmeasured()
+                };
+                Self::Reported(Box::new(used.by(attempt)))
+            }
             None => Self::Nothing,
         }
+    }
+}
+
+impl AttemptUsage {
+    /// The report of this attempt, with what it can have used at most where it says more than is sure.
+    fn by(self, attempt: &Attempt) -> Self {
+        Self { ceiling: UsageCeiling::of(attempt, &self.usage), ..self }
     }
 }
 
@@ -184,6 +195,7 @@ impl Uncounted {
             web_searches: response.web_searches.count(),
             response_model: response.model.clone(),
             service_tier: response.service_tier,
+            ceiling: response.usage.and_then(|usage| UsageCeiling::of(attempt, &usage.capped())),
         }
     }
 
@@ -210,6 +222,7 @@ impl Uncounted {
             response_model: self.response_model,
             service_tier: self.service_tier,
             cost: None,
+            ceiling: self.ceiling,
         }
     }
 

@@ -15,6 +15,11 @@ use words::api::tap::ResponseSummary;
 /// Prices what one attempt used.
 pub(super) fn price(prices: &RequestPrices, attempt: &mut AttemptRecord, is_batch: bool, at: Timestamp) {
     if let Some(used) = &mut attempt.used {
+        if let Some(ceiling) = used.ceiling.take() {
+            let model =
+                attempt.model.as_deref().or(used.response_model.as_deref()).unwrap_or_default().to_owned();
+            ceiling.apply(used, prices, attempt.target.provider.id(), &model);
+        }
         used.cost = Some(of_usage(prices, &attempt.target, is_batch, attempt.model.as_deref(), used, at));
     }
 }
@@ -28,6 +33,9 @@ pub(super) fn of_usage(
     used: &AttemptUsage,
     at: Timestamp,
 ) -> Cost {
+    if target.is_clients_own {
+        return Cost::free(Arc::clone(prices.version()));
+    }
     let response_model = used.response_model.as_deref();
     let cost = prices.cost(&Charge {
         vendor: target.provider.id(),
@@ -61,9 +69,7 @@ pub(super) fn is_unknown(
     if billing(attempt) == Billing::None || attempt.local_count.is_some() {
         return false;
     }
-    let vendor = attempt.target.provider.id();
-    let own = attempt.target.own_prices.as_deref();
-    let rate = |model: &str| prices.rating(vendor, model, own);
+    let rate = |model: &str| attempt.target.rating(prices, model);
     let requested = attempt.model.as_deref();
     let responded = response.and_then(|response| response.model.as_deref());
     let rating = match requested.map(rate) {

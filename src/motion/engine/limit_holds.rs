@@ -7,6 +7,7 @@
 //! one, breakers and retries do not see it. A process without limits compares one pointer.
 
 mod attempt_hold;
+mod behalf;
 mod facts;
 mod held_attempt;
 mod layer;
@@ -16,6 +17,7 @@ mod reserving;
 mod turn_hold;
 
 pub(super) use attempt_hold::{NotHeldAttempt, hold_attempt};
+pub(super) use behalf::Behalf;
 pub(super) use facts::{RequestFacts, key, only_reads, target_facts};
 pub use held_attempt::HeldAttempt;
 pub(crate) use held_attempt::SealedAttempt;
@@ -41,6 +43,8 @@ use words::error::Error;
 pub struct LimitHolds {
     /// The limits it is judged by, to its end; `None`: there are none at all.
     set: Option<Arc<LimitSet>>,
+    /// Of a request of the gateway's own: for whom it is sent.
+    pub(super) behalf: Option<Box<Behalf>>,
     metadata: Metadata,
     config: Option<SavedName>,
     request: Option<RequestHold>,
@@ -64,16 +68,16 @@ struct HeldOfTarget {
 }
 
 impl LimitHolds {
-    /// Whether an attempt that sends this request is judged: by limits of its target, by hard budgets of the request, or because what is
-    /// held of the request is held for another one.
-    pub fn judge(&self, request: &Request) -> bool {
+    /// Whether an attempt at this target that sends this request is judged: by limits of its target, or because what is held of the request
+    /// does not bound it. `is_charged`: something is charged for the request already.
+    pub fn judge(&self, target: &Arc<Target>, request: &Request, is_charged: bool) -> bool {
         let Some(set) = &self.set else { return false };
-        set.has_target_limits() || set.has_hard_budgets() || self.holds_another(request)
+        set.has_target_limits() || self.holds_another(target, request, is_charged)
     }
 
-    /// Whether what is held of the request is for another one than this.
-    pub(crate) fn holds_another(&self, request: &Request) -> bool {
-        self.request.as_ref().is_some_and(|held| !held.is_for(request))
+    /// Whether what is held of the request is for another attempt than this.
+    pub(crate) fn holds_another(&self, target: &Arc<Target>, request: &Request, is_charged: bool) -> bool {
+        self.request.as_ref().is_some_and(|held| !held.bounds(target, request, is_charged))
     }
 
     /// Keeps the rate limits of a judgment for the response's headers.

@@ -67,6 +67,7 @@ mod streamed_upload;
 pub mod turn;
 pub mod upstream_headers;
 mod upstream_stream;
+mod usage_ceiling;
 mod usage_estimate;
 
 use caching::Caching;

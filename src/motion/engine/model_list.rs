@@ -3,7 +3,7 @@
 //! Each question is a request of the gateway's own (`own_request`). Does not send the response (`proxy::models`).
 
 use super::Engine;
-use super::own_request::{OwnError, OwnRequest};
+use super::own_request::{OwnError, OwnRequest, Payer};
 use super::request_context::RequestContext;
 use futures_util::future::join_all;
 use jiff::Timestamp;
@@ -188,14 +188,16 @@ async fn fetch_models(
     slug: &str,
     stored: &StoredProvider,
 ) -> Fetched {
+    let payer = Payer::of(ctx);
     let request = OwnRequest {
         snapshot: &ctx.snapshot,
-        client: ctx.record.client.as_ref(),
+        payer: &payer,
         trace_id: &ctx.span.trace_id,
         path: "/v1/models",
         config: &format!("@{slug}"),
         timeout: Some(DEADLINE),
         max_response: MAX_LIST,
+        is_judged: false,
     };
     let list = (engine.send_own)(engine, &request, None).await.map_err(|why| match why {
         OwnError::Refused(error) | OwnError::Failed(error) => reason(error.status(), error.kind.row().code),

@@ -1,7 +1,7 @@
 //! A client's request that came over no connection, such as a line of a batch, or a call that a provider's own batch needs: admitted,
 //! run and recorded as any other.
 //!
-//! Not a request of the gateway's own (`own_request`), which is under no limits and no hooks.
+//! Not a request of the gateway's own (`own_request`), which has no hooks but its workspace's.
 
 pub use super::attempt::GivenResponse;
 use super::error_response;

@@ -1,10 +1,16 @@
 //! A request of the gateway's own, on behalf of a client's: a model that judges, a text that becomes a vector, a provider's list of models.
 //!
-//! It takes the way of any other request, with a client in memory. It has its own plan, retries and record, so what it costs is counted; it is under no limits, guardrails or cache, which are the client's request's.
+//! It takes the way of any other request, with a client in memory. It has its own plan, retries and record, and is under the limits of the
+//! client for whom it is sent: what it may cost is held, or it is not sent. What a client has written into it passes the guardrails of its
+//! workspace; other guardrails and the cache are the client's request's.
 
+use super::limit_holds::Behalf;
+use super::request_context::RequestContext;
 use http::StatusCode;
 use memory::auth::ClientIdentity;
+use memory::limits::Advance;
 use memory::state::snapshot::SettingsSnapshot;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use words::error::Error;
@@ -14,7 +20,7 @@ pub(super) struct OwnRequest<'a> {
     /// The settings of the client's request.
     pub snapshot: &'a Arc<SettingsSnapshot>,
     /// Who pays for it.
-    pub client: Option<&'a Arc<ClientIdentity>>,
+    pub payer: &'a Payer,
     pub trace_id: &'a Arc<str>,
     /// Of an operation whose body, where it has one, is JSON.
     pub path: &'static str,
@@ -24,12 +30,37 @@ pub(super) struct OwnRequest<'a> {
     pub timeout: Option<Duration>,
     /// The largest response, bytes.
     pub max_response: usize,
+    /// Whether the guardrails of the client's workspace judge it, as they do what the client sends.
+    pub is_judged: bool,
+}
+
+/// For whom the gateway sends a request of its own: their limits hold it, and its record is theirs.
+#[derive(Debug, Default)]
+pub(super) struct Payer {
+    pub client: Option<Arc<ClientIdentity>>,
+    /// That of the client's request.
+    pub metadata: Option<Box<RawValue>>,
+    pub behalf: Behalf,
+    /// What is held for the batch of the client's request.
+    pub advance: Option<Arc<Advance>>,
+}
+
+impl Payer {
+    /// Who has sent a request.
+    pub fn of(ctx: &RequestContext) -> Self {
+        Self {
+            client: ctx.record.client.clone(),
+            metadata: ctx.record.named.metadata.clone(),
+            behalf: Behalf::of(ctx),
+            advance: ctx.limits.advance.clone(),
+        }
+    }
 }
 
 /// Why there is no response.
 #[derive(Debug)]
 pub(super) enum OwnError {
-    /// The request cannot be sent.
+    /// The request cannot be sent: it is wrong, a limit has no room for it, or a guardrail denies it.
     Refused(Box<Error>),
     /// It was sent, and there is no complete response.
     Failed(Box<Error>),

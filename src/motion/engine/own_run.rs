@@ -1,8 +1,10 @@
-//! Sends a request of the gateway's own: plans it, runs it with a client in memory, and records it.
+//! Sends a request of the gateway's own: plans it, has the limits of its client hold it, runs it with a client in memory, and records it.
 //!
 //! What such a request is: `own_request`.
 
 use super::Engine;
+use super::error_response;
+use super::limit_holds::reserve_request;
 use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::own_request::{OwnError, OwnRequest};
@@ -14,14 +16,15 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Uri};
 use judgment::route::admission::Endpoint;
 use judgment::route::attempt::Request;
-use judgment::route::compile::{Sources, compile_without_hooks};
+use judgment::route::compile::{Sources, compile_own};
+use judgment::route::config_hooks::OwnHooks;
 use judgment::route::plan::Plan;
 use pingora::http::RequestHeader;
 use std::sync::Arc;
 use words::api::body::Body;
 use words::config::headers::GatewayHeaders;
 use words::config::policies::Policies;
-use words::error::Error;
+use words::error::{Error, Kind};
 
 /// Sends a request of the gateway's own, and returns the body of its response. `body`: JSON to post; `None` is a GET.
 pub(super) fn send<'a>(
@@ -41,7 +44,10 @@ async fn send_in_turn(
     let mut ctx = RequestContext::new(&engine.shared);
     ctx.snapshot = Arc::clone(own.snapshot);
     ctx.span.trace_id = Arc::clone(own.trace_id);
-    ctx.record.client = own.client.cloned();
+    ctx.record.client.clone_from(&own.payer.client);
+    ctx.record.named.metadata.clone_from(&own.payer.metadata);
+    ctx.limits.advance.clone_from(&own.payer.advance);
+    ctx.limits.behalf = Some(Box::new(own.payer.behalf.clone()));
     let method = if body.is_some() { Method::POST } else { Method::GET };
     let uri = Uri::from_static(own.path);
     let endpoint = Endpoint::find(&method, uri.path());
@@ -52,15 +58,27 @@ async fn send_in_turn(
         head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     let (head, ()) = head.into_parts();
-    let admitted = admit_own(engine, &ctx, own, body, |body| Request::new(endpoint, method, uri, body))
-        .map_err(|error| OwnError::Refused(Box::new(error)))?;
+    let body = body.map(|body| Body::parse(Bytes::from(body))).transpose();
+    let body = body.map_err(|why| OwnError::Refused(Box::new(Error::bad_request(why.to_string()))))?;
+    let request = Request::new(endpoint, method, uri, body);
     let mut downstream = MemoryDownstream::new(RequestHeader::from(head), None).with_limit(own.max_response);
-    let sent = engine.run(&mut downstream, &mut ctx, admitted).await;
+    let sent = match plan_own(engine, &mut ctx, own, request).await {
+        Ok(admitted) => engine.run(&mut downstream, &mut ctx, admitted).await,
+        // Its client sees in the log what was refused.
+        Err(error) if error.limit.is_some() => error_response::send(&mut downstream, &mut ctx, error).await,
+        Err(error) => return Err(OwnError::Refused(Box::new(error))),
+    };
+    let failure = ctx.failure.clone();
     engine.record(&downstream, &mut ctx);
+    // Nothing was sent to a provider, or no other target had room.
+    let is_refused = |error: &Error| error.limit.is_some() || error.kind == Kind::HooksFailed;
+    if let Some(error) = failure.as_ref().filter(|error| is_refused(error)) {
+        return Err(OwnError::Refused(Box::new(error.clone())));
+    }
     let response = downstream.into_response().filter(|_| sent.is_ok());
     let Some((header, body, true)) = response else {
         let incomplete = || Error::invalid_response("The provider gave no complete response.", "incomplete");
-        return Err(OwnError::Failed(Box::new(ctx.failure.unwrap_or_else(incomplete))));
+        return Err(OwnError::Failed(Box::new(failure.unwrap_or_else(incomplete))));
     };
     if header.status.is_success() {
         Ok(body.concat())
@@ -69,15 +87,16 @@ async fn send_in_turn(
     }
 }
 
-fn admit_own(
+/// Plans it, and holds what it may use.
+///
+/// # Errors
+/// 400 where it cannot be sent, and those of limits.
+async fn plan_own(
     engine: &Arc<Engine>,
-    ctx: &RequestContext,
+    ctx: &mut RequestContext,
     own: &OwnRequest<'_>,
-    body: Option<String>,
-    request: impl FnOnce(Option<Body>) -> Request,
+    mut request: Request,
 ) -> Result<Box<Admitted>, Error> {
-    let body = body.map(|body| Body::parse(Bytes::from(body))).transpose();
-    let request = request(body.map_err(|why| Error::bad_request(why.to_string()))?);
     let is_provider = own.config.starts_with('@');
     let policies = own.timeout.map(|limit| Policies { request_timeout: Some(limit), ..Policies::default() });
     let gateway_headers = GatewayHeaders {
@@ -86,13 +105,15 @@ fn admit_own(
         policies: policies.map(|policies| Box::new(policies.into())),
         ..GatewayHeaders::default()
     };
+    let hooks = if own.is_judged { OwnHooks::OfWorkspace } else { OwnHooks::None };
     let sources = Sources::new(&ctx.snapshot, &gateway_headers, None, &request, ctx.workspace());
-    let config = Arc::new(compile_without_hooks(&sources)?);
-    let mut env =
-        RequestEnv { shared: Arc::clone(&engine.shared), client: own.client.cloned(), request: None };
-    let mut plan = Plan::new(config, None);
+    let config = Arc::new(compile_own(&sources, hooks)?);
+    let client = own.payer.client.clone();
+    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None };
+    let mut plan = Plan::new(Arc::clone(&config), None);
     let first = plan
         .first(&mut env)
         .ok_or_else(|| Error::bad_request("The config of this request has no target for it."))?;
+    reserve_request(engine, ctx, &mut request, &config, &first.0).await?;
     Ok(Box::new(Admitted { plan, request, env, first, prepared: None }))
 }

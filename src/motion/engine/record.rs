@@ -7,6 +7,7 @@ use super::hook_notes::{HookNote, HookSide};
 use super::named::Named;
 use super::payload_capture::PayloadCapture;
 use super::request_span::RequestSpan;
+use super::usage_ceiling::UsageCeiling;
 use http::{Method, Uri};
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
@@ -207,6 +208,8 @@ pub struct AttemptUsage {
     pub service_tier: Option<ServiceTier>,
     /// What it cost; `None`: it is not priced yet.
     pub cost: Option<Cost>,
+    /// What it can have been at most, where that is to be judged.
+    pub(super) ceiling: Option<Box<UsageCeiling>>,
 }
 
 impl AttemptUsage {
@@ -223,6 +226,7 @@ impl AttemptUsage {
             response_model: None,
             service_tier: None,
             cost: None,
+            ceiling: None,
         }
     }
 
@@ -236,28 +240,40 @@ impl AttemptUsage {
             response_model: response.model.clone(),
             service_tier: response.service_tier,
             cost: None,
+            ceiling: None,
         })
     }
 }
 
 /// Where the token counts come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UsageSource {
     /// The provider's own report, complete.
     Reported,
     /// Counted by the gateway, at least in part: an estimate.
     Counted,
+    /// The provider reported more than the request could use: the most that it could.
+    Bounded,
     /// The response has no tokens that could be counted, and does not say what it used: a generated image, or one that is compressed.
     /// The usage is zero, and what it costs is unknown.
     Unmeasured,
 }
 
 impl UsageSource {
-    /// As logs and rows name it.
+    /// As rows of the log store name it.
+    pub(super) fn of_row(self) -> &'static str {
+        match self {
+            Self::Counted => "estimated",
+            source => source.as_str(),
+        }
+    }
+
+    /// As logs name it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reported => "reported",
             Self::Counted => "counted",
+            Self::Bounded => "bounded",
             Self::Unmeasured => "unknown",
         }
     }

@@ -62,7 +62,7 @@ impl UsageEstimate {
         let size = |body: &Body| body.bytes().len() + responses::added_bytes(request.operation, body);
         let bytes = body.map_or(0, size);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-        let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
+        let rating = target.rating(prices, model);
         let service_tier = body.and_then(|body| match body.text("speed") {
             // Anthropic's fast mode has a price of its own, whatever the tier is.
             Some(speed) if speed == "fast" => Some(speed),
@@ -188,6 +188,5 @@ fn max_output(request: &Request) -> Option<u64> {
         _ => {}
     }
     let body = request.body.as_ref()?;
-    let bound = output_bounds::bound(request.operation, body)?;
-    Some(bound.saturating_mul(request.outputs()))
+    output_bounds::bound_of_all(request.operation, body)
 }

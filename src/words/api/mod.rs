@@ -11,6 +11,7 @@ pub mod error_body;
 pub mod error_class;
 pub mod error_names;
 pub mod gemini;
+pub mod input_reach;
 pub mod messages;
 pub mod model_facts;
 pub mod model_list;

@@ -24,6 +24,11 @@ pub fn outputs(operation: Operation, body: &Body) -> u64 {
     outputs.max(1)
 }
 
+/// The bound of all outputs together, in tokens; `None`: as for [`bound`].
+pub fn bound_of_all(operation: Operation, body: &Body) -> Option<u64> {
+    Some(bound(operation, body)?.saturating_mul(outputs(operation, body)))
+}
+
 /// The bound of each output, in tokens; `None`: the operation's request has none, or none that can be read.
 pub fn bound(operation: Operation, body: &Body) -> Option<u64> {
     let names: &[&str] = match (operation, operation.dialect()) {
@@ -37,9 +42,11 @@ pub fn bound(operation: Operation, body: &Body) -> Option<u64> {
     most(names.iter().filter_map(|name| body.value(name)))
 }
 
-/// The largest of the values; `None` where there is none, or one that is no number. `null` is no value.
+/// The largest of the values; `None` where there is none, or one that is no number. `null` is no value. 0 is no bound: some servers take it
+/// for none.
 pub(super) fn most<'b>(values: impl Iterator<Item = &'b [u8]>) -> Option<u64> {
-    let mut numbers = values.filter(|value| *value != b"null").map(whole_number);
+    let bound = |value| whole_number(value).filter(|number| *number > 0);
+    let mut numbers = values.filter(|value| *value != b"null").map(bound);
     numbers.try_fold(None, |most, number| number.map(|number| most.max(Some(number)))).flatten()
 }
 
@@ -100,6 +107,11 @@ mod tests {
             (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": 5000.0}"#, Some(5000)),
             (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": []}"#, None),
             (ChatCompletions, r#"{"max_tokens": -1}"#, None),
+            (ChatCompletions, r#"{"max_tokens": 0}"#, None),
+            (ChatCompletions, r#"{"max_tokens": 0, "max_completion_tokens": 10}"#, None),
+            (Messages, r#"{"max_tokens": 0.0}"#, None),
+            (Responses, r#"{"max_output_tokens": 0}"#, None),
+            (GenerateContent, r#"{"generationConfig": {"maxOutputTokens": 0}}"#, None),
             (ChatCompletions, r#"{"max_output_tokens": 10}"#, None),
             (Completions, r#"{"max_tokens": 10, "max_completion_tokens": 5}"#, Some(10)),
             (Completions, r#"{"max_completion_tokens": 5}"#, None),

@@ -100,6 +100,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
 async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
     let run = Run {
         outside: &Nowhere,
+        outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: false,
         time_limit: Duration::from_millis(500),
@@ -201,6 +202,7 @@ async fn checks_without_what_they_need_are_left_out() {
     subject.available = Needs::Body;
     let run = Run {
         outside: &Nowhere,
+        outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: false,
         time_limit: Duration::from_secs(1),
@@ -243,6 +245,7 @@ async fn what_was_not_read_is_an_error_of_checks_that_read_texts() {
     let subject = Subject::of_request(Operation::ChatCompletions, source);
     let run = Run {
         outside: &Nowhere,
+        outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: true,
         time_limit: Duration::from_secs(1),

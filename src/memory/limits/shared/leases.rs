@@ -85,17 +85,25 @@ impl LeasedHolds {
         self.tightest
     }
 
-    /// Ends all of it; `actual` is what was used of a limit with this hold.
-    pub(super) fn settle(&mut self, actual: impl Fn(&Limit, i64) -> i64) {
-        for Part { limit, lease, hold, .. } in self.parts.drain(..) {
-            lease.lock().settle(hold, actual(&limit, hold.amount));
-        }
+    /// Ends what it has of these limits; `actual` is what was used of a limit with this hold.
+    pub(super) fn settle_those(
+        &mut self,
+        which: impl Fn(&Limit) -> bool,
+        actual: impl Fn(&Limit, i64) -> i64,
+    ) {
+        self.parts.retain(|Part { limit, lease, hold, .. }| {
+            let is_ended = which(limit);
+            if is_ended {
+                lease.lock().settle(*hold, actual(limit, hold.amount));
+            }
+            !is_ended
+        });
     }
 }
 
 impl Drop for LeasedHolds {
     fn drop(&mut self) {
-        self.settle(|_, _| 0);
+        self.settle_those(|_| true, |_, _| 0);
     }
 }
 

@@ -229,6 +229,11 @@ impl Shared {
         self.queue.flush(at_most.saturating_sub(begin.elapsed())).await && is_returned
     }
 
+    /// Waits until what ended by now is settled, at most this long.
+    pub(super) async fn returned(&self, at_most: Duration) {
+        self.queue.flush(at_most).await;
+    }
+
     /// Settles what was used of a limit's leases, so that a reset covers it too. Waits no longer than [`RESERVE_WITHIN`].
     pub(super) async fn end_leases(&self, limit: &Limit, now: i64) {
         self.leases.end(Some(limit), now, RESERVE_WITHIN).await;

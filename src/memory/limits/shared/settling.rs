@@ -214,10 +214,24 @@ impl RemoteHold {
         self.items.is_empty() && self.leased.is_empty()
     }
 
+    /// Whether it holds less of this limit than was wanted.
+    pub(in crate::limits) fn is_clamped(&self, is_it: impl Fn(&Limit) -> bool) -> bool {
+        self.items.iter().any(|item| item.is_clamped && is_it(&item.limit))
+    }
+
     /// Ends all holds; `actual` is what was used of a limit with this hold.
     pub(in crate::limits) fn end(&mut self, actual: impl Fn(&Limit, i64) -> i64) {
-        self.leased.settle(&actual);
-        for item in self.items.drain(..) {
+        self.end_those(|_| true, actual);
+    }
+
+    /// As [`RemoteHold::end`], of these limits; the others stay held.
+    pub(in crate::limits) fn end_those(
+        &mut self,
+        which: impl Fn(&Limit) -> bool,
+        actual: impl Fn(&Limit, i64) -> i64,
+    ) {
+        self.leased.settle_those(&which, &actual);
+        for item in self.items.extract_if(.., |item| which(&item.limit)) {
             self.queue.push(Settlement {
                 hold: self.id,
                 actual: actual(&item.limit, item.amount),

@@ -102,9 +102,9 @@ fn a_request_that_counts_nowhere_gives_back_what_it_has_taken() {
         assert_eq!(it.totals(&hard(100), at(NOON)), (0, 90), "{cost}");
         assert_eq!(it.reserve(None, &priced(11), at(NOON)).unwrap_err().cause, Cause::Reserved);
     }
-    // Nothing used is another matter: the request counts, and what it held is free at once.
+    // Nothing is charged for it: its line may be sent again, and has what it had.
     line(&it, &priced(30), &advance).unwrap().release(at(NOON));
-    assert_eq!(it.totals(&hard(100), at(NOON)), (0, 60));
+    assert_eq!(it.totals(&hard(100), at(NOON)), (0, 90));
     let request = line(&it, &priced(30), &advance).unwrap();
     drop(advance);
     request.cancel(at(NOON));

@@ -476,3 +476,62 @@ fn values_that_read_the_same_when_joined_have_buckets_of_their_own() {
     let wanted = [("metadata.a:a-b-metadata.b:c", 5), ("metadata.a:a-metadata.b:b-c", 5)];
     assert_eq!(keys.iter().map(|(key, spent)| (&**key, *spent)).collect::<Vec<_>>(), wanted);
 }
+
+/// As a request is held anew for what it has become: what it counts as a request stays, and what it may use is judged again.
+#[test]
+fn what_is_held_anew_counts_as_one_request_and_is_judged_by_what_it_may_use() {
+    let requests = policy(1, rate(RateOf::Requests, RateUnit::Minute, 1));
+    let tokens_rate = policy(2, rate(RateOf::Tokens, RateUnit::Minute, 100));
+    let soft = policy(3, usage(UsageOf::Cost, 100, Reset::Never));
+    let budget = Limit { hard: true, ..policy(4, usage(UsageOf::Cost, 90, Reset::Never)) };
+    let all = vec![requests.clone(), tokens_rate.clone(), soft.clone(), budget.clone()];
+    let it = Fixture::new(all);
+    let estimate = |cost: i64, tokens: u64| Estimate { input_tokens: tokens, ..priced(cost) };
+    let metadata: &[(&str, &str)] = &[];
+    let facts = facts(&metadata);
+    let renew = |held: &mut Reservation, estimate: &Estimate<'_>| {
+        let selection = it.set.select(&facts, Phase::Request).unwrap();
+        let estimate = Estimate { requests: 0, ..*estimate };
+        let now = at("2026-11-22T12:00:00Z");
+        it.limits.renew(held, &selection, &estimate, None, now).now_or_never().unwrap()
+    };
+    let now = at("2026-11-22T12:00:00Z");
+    let held = |limit: &Limit| it.totals(limit, now).1;
+    let mut first = it.reserve(None, &estimate(10, 20), now).unwrap();
+    assert_eq!([held(&requests), held(&tokens_rate), held(&soft), held(&budget)], [1, 20, 10, 10]);
+    let mut second = renew(&mut first, &estimate(80, 50)).unwrap();
+    assert_eq!([held(&requests), held(&tokens_rate), held(&soft), held(&budget)], [1, 50, 80, 80]);
+    assert_eq!(renew(&mut second, &estimate(91, 50)).unwrap_err().cause, Cause::DoesNotFit);
+    assert_eq!([held(&requests), held(&tokens_rate), held(&soft), held(&budget)], [1, 0, 0, 0]);
+    let third = renew(&mut second, &estimate(30, 40)).unwrap();
+    for reservation in [first, second, third] {
+        reservation.settle(Actual { requests: 1, tokens: Some(33), cost: Some(25) }, now);
+    }
+    let spent = |limit: &Limit| it.totals(limit, now);
+    assert_eq!(
+        [spent(&requests), spent(&tokens_rate), spent(&soft), spent(&budget)],
+        [(1, 0), (33, 0), (25, 0), (25, 0)]
+    );
+}
+
+/// A further attempt is held by the limits of its request that count what it uses, except those of which the request has all there is.
+#[test]
+fn a_further_attempt_is_held_by_all_limits_that_count_what_it_uses() {
+    let requests = policy(1, rate(RateOf::Requests, RateUnit::Minute, 1));
+    let tokens_rate = policy(2, rate(RateOf::Tokens, RateUnit::Minute, 1000));
+    let soft = policy(3, usage(UsageOf::Cost, 5, Reset::Never));
+    let it = Fixture::new(vec![requests.clone(), tokens_rate.clone(), soft.clone()]);
+    let now = at("2026-11-22T12:00:00Z");
+    let estimate = Estimate { input_tokens: 20, ..priced(10) };
+    let first = it.reserve(None, &estimate, now).unwrap();
+    let metadata: &[(&str, &str)] = &[];
+    let facts = facts(&metadata);
+    let mut selection = it.set.select(&facts, Phase::Further).unwrap();
+    selection.leave_out_clamped(std::iter::once(&first));
+    let further = Estimate { requests: 0, ..estimate };
+    let second = it.limits.reserve(&selection, &further, None, now).now_or_never().unwrap().unwrap();
+    let held = |limit: &Limit| it.totals(limit, now).1;
+    assert_eq!([held(&requests), held(&tokens_rate), held(&soft)], [1, 40, 5]);
+    second.release(now);
+    first.release(now);
+}

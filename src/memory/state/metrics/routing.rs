@@ -22,6 +22,7 @@ pub(super) struct Routing {
     pub hedges: IntCounterVec,
     pub rescues: IntCounterVec,
     pub limit_refusals: IntCounterVec,
+    pub bounded_reports: IntCounterVec,
     pub waits: Histogram,
 }
 
@@ -32,6 +33,8 @@ impl Routing {
         let hedges = "Extra attempts beside a slow one, by what came of them.";
         let rescues = "Streams that broke after the first token, by what came of them.";
         let limit_refusals = "Requests and attempts that a limit refused, by whose limit it is and why.";
+        let bounded_reports =
+            "Reports of usage that were more than their request could use, and were charged at that.";
         let waits = "Waits before another attempt.";
         let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
         let routing = Self {
@@ -44,6 +47,12 @@ impl Routing {
                 "turnpike_limit_refusals_total",
                 limit_refusals,
                 &["scope", "cause"],
+            )?,
+            bounded_reports: counters(
+                r,
+                "turnpike_bounded_usage_reports_total",
+                bounded_reports,
+                &["provider"],
             )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         };

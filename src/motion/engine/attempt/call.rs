@@ -225,7 +225,8 @@ impl<'a> AttemptCall<'a> {
             Made::Attempt(_, continuing) => continuing.as_deref(),
             Made::Nothing | Made::Held(_) => None,
         };
-        self.ctx.limits.judge(continuing.unwrap_or(self.request()))
+        let request = continuing.unwrap_or(self.request());
+        self.ctx.limits.judge(&self.next.target, request, self.ctx.record.is_charged())
     }
 
     /// Makes and holds the attempt as far as a layer needs it. `Err`: what follows instead.

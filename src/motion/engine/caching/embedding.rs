@@ -1,9 +1,10 @@
 //! The vector of a text, from the embedding model that the settings name.
 //!
-//! A failure means that nothing of similar meaning is found, and never fails the client's request.
+//! A failure means that nothing of similar meaning is found, and never fails the client's request. So does a limit of the client that has no
+//! room for it.
 
 use crate::engine::Engine;
-use crate::engine::own_request::{OwnError, OwnRequest};
+use crate::engine::own_request::{OwnError, OwnRequest, Payer};
 use crate::engine::request_context::RequestContext;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,14 +27,16 @@ struct Item {
 /// The vector of a text. `None`: there is no model for it, or it did not respond in time.
 pub(super) async fn vector(engine: &Arc<Engine>, ctx: &RequestContext, text: &str) -> Option<Vec<f32>> {
     let settings = ctx.snapshot.settings.semantic_cache.as_ref()?;
+    let payer = Payer::of(ctx);
     let request = OwnRequest {
         snapshot: &ctx.snapshot,
-        client: ctx.record.client.as_ref(),
+        payer: &payer,
         trace_id: &ctx.span.trace_id,
         path: "/v1/embeddings",
         config: &settings.provider,
         timeout: None,
         max_response: MAX_RESPONSE,
+        is_judged: false,
     };
     let mut body = json!({"model": settings.model, "input": text, "encoding_format": "float"});
     if let (Some(dimensions), Some(members)) = (settings.dimensions, body.as_object_mut()) {

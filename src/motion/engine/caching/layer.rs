@@ -66,8 +66,9 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     }
     let max_age = policy.max_age(settings.settings.cache.max_age);
     let streamed = call.incoming.streamed;
-    // Whoever reads along may be charged for the call. So a request that was changed since it was held makes its own, which is held anew.
-    let is_alone = call.ctx.limits.holds_another(call.request());
+    // Whoever reads along may be charged for the call. So an attempt that what is held does not bound makes its own, which is held.
+    let is_charged = call.ctx.record.is_charged();
+    let is_alone = call.ctx.limits.holds_another(&call.next.target, call.request(), is_charged);
     let joining = Joining { streamed, max_age, raced: call.kept.raced.clone(), is_alone };
     let cached_call = |reader: &FlightReader, similar| CachedCall {
         key,

@@ -4,13 +4,14 @@
 
 use crate::engine::Engine;
 use crate::engine::hook_notes::{HookNotes, HookSide};
-use crate::engine::own_request::{OwnError, OwnRequest};
+use crate::engine::own_request::{OwnError, OwnRequest, Payer};
 use crate::engine::request_context::RequestContext;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use judgment::guard::{
     Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
 };
+use judgment::route::admission::key_rules::KeyRules;
 use memory::auth::ClientIdentity;
 use memory::ledger::{Feedback, Question};
 use memory::net::outbound::side_client::FetchError;
@@ -18,10 +19,12 @@ use memory::net::outbound::side_http::SideRequest;
 use memory::state::large_work::LargeWork;
 use memory::state::snapshot::SettingsSnapshot;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
+use words::config::headers::GatewayHeaders;
 
 /// How long the log store may take for feedback.
 const FEEDBACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,7 +35,7 @@ const MAX_JUDGMENT: usize = 1 << 20;
 pub(crate) struct GuardEnv {
     engine: Arc<Engine>,
     snapshot: Arc<SettingsSnapshot>,
-    client: Option<Arc<ClientIdentity>>,
+    payer: Payer,
     trace_id: Arc<str>,
     notes: Arc<HookNotes>,
 }
@@ -43,7 +46,7 @@ impl GuardEnv {
             notes: Arc::clone(ctx.record.hooks.get_or_insert_default()),
             engine: Arc::clone(engine),
             snapshot: Arc::clone(&ctx.snapshot),
-            client: ctx.record.client.clone(),
+            payer: Payer::of(ctx),
             trace_id: Arc::clone(&ctx.span.trace_id),
         }
     }
@@ -72,6 +75,7 @@ impl GuardEnv {
     pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let run = Run {
             outside: self,
+            outside_of_workspace: &OfWorkspace(self),
             large_work: self.large_work(),
             fail_on_error: self.fails_on_error(),
             time_limit: self.snapshot.settings.guardrails.check_timeout,
@@ -119,7 +123,7 @@ impl GuardEnv {
                 id: Uuid::now_v7(),
                 created_ms: now.as_millisecond(),
                 trace_id: self.trace_id.to_string(),
-                workspace: self.client.as_ref().and_then(|client| client.workspace),
+                workspace: self.payer.client.as_ref().and_then(|client| client.workspace),
                 value: feedback.value.round().clamp(-10.0, 10.0) as i64,
                 weight: feedback.weight.clamp(0.0, 1.0),
                 metadata: Some(
@@ -174,18 +178,19 @@ impl GuardEnv {
         }
     }
 
-    /// Sends a chat of the gateway's own.
-    async fn judge(&self, config: &Value, body: &Value) -> Result<Value, OutsideError> {
+    /// Sends a chat of the gateway's own. `is_judged`: the guardrails of the client's workspace judge it.
+    async fn judge(&self, config: &Value, body: &Value, is_judged: bool) -> Result<Value, OutsideError> {
         // A saved config is named by its id.
         let config = config.as_str().map_or_else(|| config.to_string(), str::to_owned);
         let request = OwnRequest {
             snapshot: &self.snapshot,
-            client: self.client.as_ref(),
+            payer: &self.payer,
             trace_id: &self.trace_id,
             path: "/v1/chat/completions",
             config: &config,
             timeout: None,
             max_response: MAX_JUDGMENT,
+            is_judged,
         };
         let body = (self.engine.send_own)(&self.engine, &request, Some(body.to_string())).await;
         let body = body.map_err(|why| match why {
@@ -196,7 +201,8 @@ impl GuardEnv {
     }
 }
 
-/// Runs a hook that no request of the data plane has: a guardrail that is tried. What it finds is not counted or kept.
+/// Runs a hook that no request of the data plane has: a guardrail that is tried. What it finds is not counted or kept; what it asks a model
+/// is under the limits of who tries it.
 pub async fn try_hook(
     engine: &Arc<Engine>,
     hook: &Hook,
@@ -204,13 +210,15 @@ pub async fn try_hook(
     snapshot: &Arc<SettingsSnapshot>,
     client: &Arc<ClientIdentity>,
 ) -> PhaseRun {
-    let env = GuardEnv {
-        engine: Arc::clone(engine),
-        snapshot: Arc::clone(snapshot),
-        client: Some(Arc::clone(client)),
-        trace_id: Uuid::now_v7().to_string().into(),
-        notes: Arc::default(),
-    };
+    let mut ctx = RequestContext::new(&engine.shared);
+    ctx.load.in_flight = None;
+    ctx.snapshot = Arc::clone(snapshot);
+    ctx.record.client = Some(Arc::clone(client));
+    ctx.record.named.metadata = KeyRules::new(client, snapshot)
+        .metadata(&GatewayHeaders::default())
+        .and_then(|text| RawValue::from_string(text.into_owned()).ok());
+    ctx.span.trace_id = Uuid::now_v7().to_string().into();
+    let env = GuardEnv::new(engine, &mut ctx);
     env.run(std::iter::once(hook), subject).await
 }
 
@@ -220,6 +228,19 @@ impl Outside for GuardEnv {
     }
 
     fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
-        Box::pin(self.judge(config, body))
+        Box::pin(self.judge(config, body, true))
+    }
+}
+
+/// The outside for guardrails that the workspace has by default: what they ask a model does not pass them in turn.
+struct OfWorkspace<'a>(&'a GuardEnv);
+
+impl Outside for OfWorkspace<'_> {
+    fn call<'a>(&'a self, call: OutsideCall<'a>) -> BoxFuture<'a, Result<OutsideResponse, OutsideError>> {
+        self.0.call(call)
+    }
+
+    fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
+        Box::pin(self.0.judge(config, body, false))
     }
 }

@@ -1,8 +1,8 @@
 //! Holds what one attempt may use, by the request that it sends.
 //!
-//! An attempt that sends what is held for the request as a whole takes that. One that sends another request (a hook has changed it, a
-//! stream is continued) has that held anew; one that the request's hold does not bound is held in the hard budgets by itself. Limits of
-//! the target hold each attempt.
+//! An attempt that sends what is held for the request as a whole, to the target that it is held for, takes that. For any other (a hook has
+//! changed it, a stream is continued, another target) the request is held anew; where an attempt before it is under way or charged, it is
+//! held by itself. Limits of the target hold each attempt.
 
 use super::request_hold::Bound;
 use super::reserving::{Judging, reserve};
@@ -10,10 +10,9 @@ use super::{HeldAttempt, HeldOfTarget, RequestFacts, target_facts};
 use crate::engine::Engine;
 use crate::engine::prepare::prepare;
 use crate::engine::request_context::RequestContext;
-use jiff::Timestamp;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::target::Target;
-use memory::limits::{LimitSet, Phase};
+use memory::limits::{LimitSet, Phase, Reservation};
 use std::sync::Arc;
 use words::error::Error;
 
@@ -36,8 +35,9 @@ pub(in crate::engine) async fn hold_attempt(
     attempt: Attempt,
     may_fit: bool,
 ) -> Result<HeldAttempt, NotHeldAttempt> {
-    let Some(set) = ctx.limits.set.clone().filter(|_| ctx.limits.judge(request)) else {
-        let is_charged = ctx.record.is_charged();
+    let is_charged = ctx.record.is_charged();
+    let is_judged = ctx.limits.judge(&attempt.target, request, is_charged);
+    let Some(set) = ctx.limits.set.clone().filter(|_| is_judged) else {
         if let Some(held) = &mut ctx.limits.request {
             held.take(&attempt.target, request, is_charged);
         }
@@ -73,10 +73,7 @@ async fn hold_of_all(
         None => None,
         Some(Bound::ByRequest(output)) => output,
         Some(Bound::Anew) => hold_anew(engine, ctx, set, request, target).await?,
-        Some(Bound::Further) if set.has_hard_budgets() => {
-            hold_further(engine, ctx, set, request, target).await?
-        }
-        Some(Bound::Further) => None,
+        Some(Bound::Further) => hold_further(engine, ctx, set, request, target).await?,
     };
     let of_target = if set.has_target_limits() {
         hold_of_target(engine, ctx, set, request, attempt).await
@@ -87,7 +84,8 @@ async fn hold_of_all(
     Ok(of_request.into_iter().chain(of_target).min())
 }
 
-/// Holds another request than the one that is held: all limits of the request as a whole judge it anew.
+/// Holds another attempt than the one that is held: limits of the request as a whole judge what it uses anew. The request itself stays
+/// counted.
 async fn hold_anew(
     engine: &Engine,
     ctx: &mut RequestContext,
@@ -95,18 +93,17 @@ async fn hold_anew(
     request: &Request,
     target: &Arc<Target>,
 ) -> Result<Option<u64>, Error> {
-    // Before, not after: a rate of one request a minute would refuse it because of itself.
-    if let Some(held) = &mut ctx.limits.request {
-        held.give_up(Timestamp::now());
-    }
+    let Some(mut before) = ctx.limits.request.take() else { return Ok(None) };
+    ctx.limits.choices = request.outputs();
     let held = {
         let facts = RequestFacts::of(ctx).at(None);
-        let judging = Judging { set, phase: Phase::Request, facts: &facts };
-        Box::pin(reserve(engine, ctx, &judging, request, target)).await
+        let replaced = Some(before.replaced());
+        let judging = Judging { set, phase: Phase::Request, facts: &facts, replaced };
+        Box::pin(reserve(engine, ctx, judging, request, target)).await
     };
-    let reservation = ctx.limits.note(held)?;
-    let held = ctx.limits.request.as_mut().zip(reservation);
-    Ok(held.and_then(|(held, reservation)| held.renew(reservation, target, request)))
+    let held = ctx.limits.note(held);
+    let before = ctx.limits.request.insert(before);
+    Ok(before.renew(held?, target, request))
 }
 
 /// Holds an attempt in the limits of its target. Returns what its output must be bounded to, in tokens.
@@ -121,8 +118,8 @@ async fn hold_of_target(
     let held = {
         let of_target = target_facts(&target, attempt.model.as_deref());
         let facts = RequestFacts::of(ctx).at(Some(of_target));
-        let judging = Judging { set, phase: Phase::Target, facts: &facts };
-        Box::pin(reserve(engine, ctx, &judging, request, &target)).await
+        let judging = Judging { set, phase: Phase::Target, facts: &facts, replaced: None };
+        Box::pin(reserve(engine, ctx, judging, request, &target)).await
     };
     let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
     let output = reservation.fitted_output();
@@ -131,8 +128,8 @@ async fn hold_of_target(
     Ok(output)
 }
 
-/// Holds an attempt that what is held of the request does not bound in the hard budgets of the request. Returns what its output must
-/// be bounded to, in tokens.
+/// Holds an attempt beside or after one that may be charged in the limits of the request as a whole. Returns what its output must be bounded
+/// to, in tokens.
 async fn hold_further(
     engine: &Engine,
     ctx: &mut RequestContext,
@@ -140,13 +137,15 @@ async fn hold_further(
     request: &Request,
     target: &Arc<Target>,
 ) -> Result<Option<u64>, Error> {
-    let held = {
+    let reservation = if set.counts_usage_of_requests() {
         let facts = RequestFacts::of(ctx).at(None);
-        let judging = Judging { set, phase: Phase::Further, facts: &facts };
-        Box::pin(reserve(engine, ctx, &judging, request, target)).await
+        let judging = Judging { set, phase: Phase::Further, facts: &facts, replaced: None };
+        let held = Box::pin(reserve(engine, ctx, judging, request, target)).await;
+        ctx.limits.note(held)?
+    } else {
+        None
     };
-    let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
-    let output = reservation.fitted_output();
+    let output = reservation.as_ref().and_then(Reservation::fitted_output);
     if let Some(held) = &mut ctx.limits.request {
         held.add_further(target, reservation);
     }

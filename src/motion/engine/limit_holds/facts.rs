@@ -28,14 +28,17 @@ pub(in crate::engine) struct RequestFacts<'a> {
 impl<'a> RequestFacts<'a> {
     /// Of a request that was admitted.
     pub fn of(ctx: &'a RequestContext) -> Self {
-        Self {
+        let own = Self {
             client: ctx.record.client.as_deref(),
             workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
             config: ctx.limits.config.as_ref(),
             prompt: ctx.record.named.prompt.as_ref().map(|found| &*found.prompt.slug),
             operation: ctx.api.operation,
             metadata: &ctx.limits.metadata,
-        }
+        };
+        let Some(behalf) = &ctx.limits.behalf else { return own };
+        let config = behalf.config.as_ref();
+        Self { config, prompt: behalf.prompt.as_deref(), metadata: &behalf.metadata, ..own }
     }
 
     /// The facts of the request as a whole, or of an attempt at this target.

@@ -9,7 +9,7 @@ const USER: &str = "_user";
 const SESSION: &str = "_session";
 
 /// The merged metadata of a request; `user` of its body stands in for `_user`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::engine) struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
@@ -32,6 +32,10 @@ impl Metadata {
             }
         }
         Self(members)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a request holds as a whole, and for which request that is.
 //!
-//! It bounds what one attempt at its first target may use, as long as that sends the request it is held for. A further attempt may be
-//! charged as well, or cost more: hard budgets hold it by itself.
+//! It bounds what one attempt at one target may use, as long as that sends the request it is held for. For any other attempt the request is
+//! held anew, and where one before it is under way or charged, by itself.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -11,8 +11,12 @@ use memory::limits::{Actual, Reservation};
 use std::sync::Arc;
 
 pub(super) struct RequestHold {
-    /// `None`: it was given up for another request, and that was refused.
-    reservation: Option<Reservation>,
+    /// As it was admitted. Once it is held for another request or target, it has only what counts requests: that is counted once.
+    reservation: Reservation,
+    /// What is held of tokens and costs for another request or target than at first.
+    renewed: Option<Reservation>,
+    /// What was held of tokens and costs was given up for an attempt that was refused.
+    is_lost: bool,
     target: Arc<Target>,
     /// The body of the request that it is held for.
     body: Option<Bytes>,
@@ -20,10 +24,8 @@ pub(super) struct RequestHold {
     output: Option<u64>,
     /// Whether an attempt is made with it, or was, and may be charged.
     is_taken: bool,
-    /// Whether others are made, or were, that may be charged and are settled with it: it is not given up from then on.
-    has_others: bool,
-    /// What those hold.
-    further: Vec<(Arc<Target>, Reservation)>,
+    /// Attempts beside and after that one which may be charged and are settled with it, with what they hold by themselves.
+    further: Vec<(Arc<Target>, Option<Reservation>)>,
 }
 
 /// What bounds an attempt.
@@ -32,19 +34,20 @@ pub(super) enum Bound {
     ByRequest(Option<u64>),
     /// Nothing yet: the request has to be held anew.
     Anew,
-    /// Nothing yet: hard budgets have to hold it by itself.
+    /// Nothing yet: it has to be held by itself.
     Further,
 }
 
 impl RequestHold {
     pub fn new(reservation: Reservation, target: &Arc<Target>, request: &Request) -> Self {
         Self {
-            reservation: Some(reservation),
+            reservation,
+            renewed: None,
+            is_lost: false,
             target: Arc::clone(target),
             body: body(request).cloned(),
             output: None,
             is_taken: false,
-            has_others: false,
             further: Vec::new(),
         }
     }
@@ -52,90 +55,108 @@ impl RequestHold {
     /// Of a turn of a realtime session, which has one attempt.
     pub fn of_turn(reservation: Reservation, target: &Arc<Target>) -> Self {
         Self {
-            reservation: Some(reservation),
+            reservation,
+            renewed: None,
+            is_lost: false,
             target: Arc::clone(target),
             body: None,
             output: None,
             is_taken: true,
-            has_others: false,
             further: Vec::new(),
         }
     }
 
     /// Whether it is held for what this request sends.
-    pub fn is_for(&self, request: &Request) -> bool {
+    fn is_for(&self, request: &Request) -> bool {
         let is_same = match (&self.body, body(request)) {
             (Some(one), Some(other)) => {
                 one.len() == other.len() && (one.as_ptr() == other.as_ptr() || one == other)
             }
             (one, other) => one.is_none() && other.is_none(),
         };
-        self.reservation.is_some() && is_same
+        !self.is_lost && is_same
     }
 
-    /// What bounds an attempt at this target, which takes it. `is_charged`: an attempt before it is charged for something, and will be
-    /// settled with this.
+    /// Whether no attempt is under way, or was, that may be charged. `is_charged`: an attempt is charged for something, and will be settled
+    /// with this.
+    fn is_idle(&self, is_charged: bool) -> bool {
+        !self.is_taken && !is_charged && self.further.is_empty()
+    }
+
+    /// Whether what is held bounds an attempt at this target, as it is.
+    pub fn bounds(&self, target: &Arc<Target>, request: &Request, is_charged: bool) -> bool {
+        self.is_idle(is_charged) && Arc::ptr_eq(&self.target, target) && self.is_for(request)
+    }
+
+    /// What bounds an attempt at this target, which takes it.
     pub fn take(&mut self, target: &Arc<Target>, request: &Request, is_charged: bool) -> Bound {
-        let is_lost = self.reservation.is_none();
-        let is_free = !self.is_taken && !is_charged && (is_lost || Arc::ptr_eq(&self.target, target));
-        if is_free && self.is_for(request) {
+        if self.bounds(target, request, is_charged) {
             self.is_taken = true;
             return Bound::ByRequest(self.output);
         }
-        if is_lost || (is_free && !self.has_others) {
-            return Bound::Anew;
-        }
-        self.has_others = true;
-        Bound::Further
+        // Nothing is paid with what is held, or nothing is held any more.
+        if self.is_lost || self.is_idle(is_charged) { Bound::Anew } else { Bound::Further }
     }
 
-    /// Gives up what is held, to hold it for another request. As if it had never been: that one counts.
-    pub fn give_up(&mut self, now: Timestamp) {
-        if let Some(reservation) = self.reservation.take() {
-            reservation.cancel(now);
-        }
+    /// What is to be given up, to hold it for another attempt.
+    pub fn replaced(&mut self) -> &mut Reservation {
+        self.is_lost = true;
+        self.renewed.as_mut().unwrap_or(&mut self.reservation)
     }
 
     /// Holds an attempt at this target, which takes it. Returns what its output must be bounded to, in tokens.
     pub fn renew(
         &mut self,
-        reservation: Reservation,
+        reservation: Option<Reservation>,
         target: &Arc<Target>,
         request: &Request,
     ) -> Option<u64> {
-        self.output = reservation.fitted_output();
+        self.is_lost = false;
+        self.output = reservation.as_ref().and_then(Reservation::fitted_output);
         self.body = body(request).cloned();
         self.target = Arc::clone(target);
-        self.reservation = Some(reservation);
+        self.renewed = reservation.or(self.renewed.take());
         self.is_taken = true;
         self.output
     }
 
-    pub(crate) fn add_further(&mut self, target: &Arc<Target>, reservation: Reservation) {
+    /// `reservation`: what an attempt beside or after the first holds by itself; `None`: no limit is for it.
+    pub(crate) fn add_further(&mut self, target: &Arc<Target>, reservation: Option<Reservation>) {
         self.further.push((Arc::clone(target), reservation));
+    }
+
+    /// All that is held.
+    pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
+        let further = self.further.iter().filter_map(|(_, reservation)| reservation.as_ref());
+        std::iter::once(&self.reservation).chain(&self.renewed).chain(further)
     }
 
     /// An attempt at this target failed, and nothing is charged for it.
     pub(crate) fn release_attempt(&mut self, target: &Arc<Target>) {
         match self.further.iter().rposition(|(of, _)| Arc::ptr_eq(of, target)) {
-            Some(at) => self.further.remove(at).1.release(Timestamp::now()),
+            Some(at) => {
+                if let Some(reservation) = self.further.remove(at).1 {
+                    reservation.release(Timestamp::now());
+                }
+            }
             None if Arc::ptr_eq(&self.target, target) => self.is_taken = false,
             None => {}
         }
     }
 
     /// The request counts nowhere.
-    pub fn cancel(mut self, now: Timestamp) {
-        self.give_up(now);
-        self.further.drain(..).for_each(|(_, reservation)| reservation.cancel(now));
+    pub fn cancel(self, now: Timestamp) {
+        let further = self.further.into_iter().filter_map(|(_, reservation)| reservation);
+        let held = std::iter::once(self.reservation).chain(self.renewed).chain(further);
+        held.for_each(|reservation| reservation.cancel(now));
     }
 
     /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used.
     pub fn settle(self, used: Option<Actual>, now: Timestamp) {
-        if let Some(reservation) = self.reservation {
+        for reservation in std::iter::once(self.reservation).chain(self.renewed) {
             settle(reservation, used, now);
         }
-        for (_, reservation) in self.further {
+        for reservation in self.further.into_iter().filter_map(|(_, reservation)| reservation) {
             reservation.release(now);
         }
     }
@@ -229,6 +250,38 @@ mod tests {
         assert_eq!(totals(&limits, &limit), (0, 100));
         hold.settle(Some(Actual { requests: 1, tokens: Some(30), cost: None }), Timestamp::now());
         assert_eq!(totals(&limits, &limit), (30, 0));
+    }
+
+    #[test]
+    fn another_target_is_held_anew_and_beside_an_attempt_under_way_by_itself() {
+        let first = target();
+        let second = target();
+        let (limits, limit, mut hold) = held(&request("a"), &first);
+        assert!(matches!(hold.take(&second, &request("a"), false), Bound::Anew));
+        assert!(matches!(hold.take(&first, &request("a"), false), Bound::ByRequest(None)));
+        assert!(matches!(hold.take(&second, &request("a"), false), Bound::Further));
+        hold.add_further(&second, None);
+        // The first has failed, and the one beside it is under way.
+        hold.release_attempt(&first);
+        assert!(matches!(hold.take(&first, &request("a"), false), Bound::Further));
+        hold.release_attempt(&second);
+        assert!(matches!(hold.take(&first, &request("a"), false), Bound::ByRequest(None)));
+        hold.cancel(Timestamp::now());
+        assert_eq!(totals(&limits, &limit), (0, 0));
+    }
+
+    #[test]
+    fn what_was_given_up_for_an_attempt_that_is_refused_is_held_again_for_the_next() {
+        let target = target();
+        let (limits, limit, mut hold) = held(&request("a"), &target);
+        assert!(matches!(hold.take(&target, &request("b"), false), Bound::Anew));
+        let _ = hold.replaced();
+        assert!(matches!(hold.take(&target, &request("a"), false), Bound::Anew));
+        assert_eq!(hold.renew(None, &target, &request("a")), None);
+        hold.release_attempt(&target);
+        assert!(matches!(hold.take(&target, &request("a"), false), Bound::ByRequest(None)));
+        hold.settle(None, Timestamp::now());
+        assert_eq!(totals(&limits, &limit), (0, 0));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct Judging<'a> {
     pub set: &'a LimitSet,
     pub phase: Phase,
     pub facts: &'a Facts<'a>,
+    /// What is held of tokens and costs for another attempt, in whose place this is held.
+    pub replaced: Option<&'a mut Reservation>,
 }
 
 /// Judges a request by the limits that are for it as a whole, and holds what it may use. `first`: the target of its first
@@ -37,16 +39,17 @@ pub(in crate::engine) async fn reserve_request(
     first: &Arc<Target>,
 ) -> Result<(), Error> {
     let set = engine.limits.in_force(&ctx.snapshot);
-    if (!set.has_request_limits() && !set.has_target_limits())
-        || ctx.offline.is_unlimited
-        || only_reads(request)
-    {
+    if !set.has_request_limits() && !set.has_target_limits() {
         return Ok(());
     }
     let user = request.body.as_ref().and_then(|body| body.text("user"));
     ctx.limits.metadata =
         Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref(), request.session.as_deref());
     ctx.limits.config = config.saved().cloned();
+    // What the gateway sends for it may be under limits all the same.
+    if ctx.offline.is_unlimited || only_reads(request) {
+        return Ok(());
+    }
     ctx.limits.choices = request.outputs();
     if request.switches_protocols && has_turns(request) {
         return try_session(engine, ctx, request, first).await;
@@ -54,8 +57,8 @@ pub(in crate::engine) async fn reserve_request(
     if set.has_request_limits() {
         let held = {
             let facts = RequestFacts::of(ctx).at(None);
-            let judging = Judging { set: &set, phase: Phase::Request, facts: &facts };
-            reserve(engine, ctx, &judging, request, first).await
+            let judging = Judging { set: &set, phase: Phase::Request, facts: &facts, replaced: None };
+            reserve(engine, ctx, judging, request, first).await
         };
         if let Some(reservation) = ctx.limits.note(held)? {
             if let Some(output) = reservation.fitted_output() {
@@ -72,19 +75,27 @@ pub(in crate::engine) async fn reserve_request(
 pub(super) async fn reserve(
     engine: &Engine,
     ctx: &RequestContext,
-    judging: &Judging<'_>,
+    judging: Judging<'_>,
     request: &Request,
     target: &Arc<Target>,
 ) -> Result<Option<Reservation>, Box<Refused>> {
     // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
     let is_made = ctx.offline.given.is_some();
-    let Some(selection) = select(judging, is_made)? else { return Ok(None) };
+    let Some(mut selection) = select(&judging, is_made)? else { return Ok(None) };
+    let Judging { phase, replaced, .. } = judging;
+    if phase == Phase::Further {
+        selection.leave_out_clamped(ctx.limits.request.iter().flat_map(RequestHold::reservations));
+        if selection.is_empty() {
+            return Ok(None);
+        }
+    }
     let for_hard = selection.limits().any(|limit| limit.hard);
     let usage = UsageEstimate::new(request, target, &ctx.prices, Timestamp::now(), for_hard);
     let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-    // The request itself was counted when it was held as a whole.
-    let requests = u64::from(judging.phase != Phase::Further);
-    hold(engine, ctx, &selection, &usage, Counting { model, requests, is_made }).await.map(Some)
+    // The request itself was counted when it was held as a whole at first.
+    let requests = u64::from(phase != Phase::Further && replaced.is_none());
+    let counting = Counting { model, requests, is_made, replaced };
+    hold(engine, ctx, &selection, &usage, counting).await.map(Some)
 }
 
 /// The limits that judge; `None`: none does. `is_made`: budgets only count.
@@ -92,7 +103,7 @@ pub(super) fn select<'a>(
     judging: &Judging<'a>,
     is_made: bool,
 ) -> Result<Option<Selection<'a>>, Box<Refused>> {
-    let Judging { set, phase, facts } = *judging;
+    let Judging { set, phase, facts, .. } = *judging;
     let selection = if is_made {
         set.select_budgets(facts, phase)
     } else {
@@ -110,6 +121,8 @@ pub(super) struct Counting<'a> {
     /// How many requests it is.
     pub requests: u64,
     pub is_made: bool,
+    /// As of [`Judging`].
+    pub replaced: Option<&'a mut Reservation>,
 }
 
 /// Holds what is expected to be used of the selected limits.
@@ -120,13 +133,18 @@ pub(super) async fn hold(
     usage: &UsageEstimate,
     counting: Counting<'_>,
 ) -> Result<Reservation, Box<Refused>> {
-    let Counting { model, requests, is_made } = counting;
+    let Counting { model, requests, is_made, replaced } = counting;
     let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
     let likely = engine.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
     let estimate = Estimate { requests, is_made, ..usage.estimate(likely, &cost_of) };
     // Read again: a large body takes a while, and windows are short.
     let now = Timestamp::now();
-    match engine.limits.reserve(selection, &estimate, ctx.limits.advance.as_deref(), now).await {
+    let advance = ctx.limits.advance.as_deref();
+    let held = match replaced {
+        Some(replaced) => engine.limits.renew(replaced, selection, &estimate, advance, now).await,
+        None => engine.limits.reserve(selection, &estimate, advance, now).await,
+    };
+    match held {
         Ok(reservation) => Ok(reservation),
         Err(refusal) => {
             let cause = refusal.cause.as_str();

@@ -149,7 +149,8 @@ async fn hold_phase(
     let Judged { set, phase, target, model } = *judged;
     let of_target = (phase == Phase::Target).then(|| target_facts(target, model));
     let facts = RequestFacts::of(ctx).at(of_target);
-    let Some(selection) = select(&Judging { set, phase, facts: &facts }, turn.is_made)? else {
+    let Some(selection) = select(&Judging { set, phase, facts: &facts, replaced: None }, turn.is_made)?
+    else {
         return Ok(None);
     };
     let for_hard = selection.limits().any(|limit| limit.hard);
@@ -157,6 +158,6 @@ async fn hold_phase(
     found.is_hard |= for_hard;
     let model = model.unwrap_or_default();
     let usage = UsageEstimate::of_turn(turn, target, model, &ctx.prices, for_hard);
-    let counting = Counting { model, requests: 1, is_made: turn.is_made };
+    let counting = Counting { model, requests: 1, is_made: turn.is_made, replaced: None };
     hold(engine, ctx, &selection, &usage, counting).await.map(Some)
 }

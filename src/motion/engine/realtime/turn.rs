@@ -63,7 +63,7 @@ impl Terms {
             requested_model: self.requested_model.clone(),
             ..Named::default()
         };
-        ctx.limits = LimitHolds::of_turn(&self.limits, Metadata::new(self.metadata.as_deref(), None));
+        ctx.limits = LimitHolds::of_turn(&self.limits, Metadata::new(self.metadata.as_deref(), None, None));
         ctx
     }
 

@@ -171,6 +171,9 @@ fn write_charge(line: &mut ObjectWriter<'_>, record: &RequestRecord) {
     if record.used().is_some_and(|used| used.source == UsageSource::Counted) {
         line.flag(key!("tokens_estimated"), true);
     }
+    if record.used().is_some_and(|used| used.source == UsageSource::Bounded) {
+        line.flag(key!("tokens_bounded"), true);
+    }
     if let Some(cost) = &record.cost {
         if let Some(nanodollars) = cost.nanodollars {
             push_dollars(line.name(key!("cost_usd")), nanodollars);

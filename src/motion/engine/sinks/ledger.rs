@@ -135,11 +135,12 @@ impl LoggedRequest {
         let first = record.routed.attempts.first().map(|attempt| &attempt.target.path);
         let log = record.named.log.as_deref();
         let mut usage = None::<Usage>;
-        let mut is_estimated = false;
+        let mut source = UsageSource::Reported;
         let all_used = record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
         for used in all_used.filter(|used| used.is_measured()) {
             usage = Some(sum(usage.unwrap_or_default(), &used.usage));
-            is_estimated |= used.source == UsageSource::Counted;
+            // What says most about the sum.
+            source = source.max(used.source);
         }
         let mut row = Row {
             trace_id: Text::from(&record.span.trace_id),
@@ -185,7 +186,7 @@ impl LoggedRequest {
             // PostgreSQL cannot store a NUL, escaped or not.
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
         }
-        row.set_usage(usage.as_ref(), is_estimated);
+        row.set_usage(usage.as_ref(), source.of_row());
         row.set_cost(record.cost.as_ref());
         if record.cost.is_none() && record.cache.status.is_hit() {
             row.cost = Some(0);
@@ -271,8 +272,8 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, id: Uuid, created_ms: i64
         bytes_out: 0,
         ..request.clone()
     };
-    let is_estimated = used.is_some_and(|used| used.source == UsageSource::Counted);
-    row.set_usage(used.map(|used| &used.usage), is_estimated);
+    let source = used.map_or(UsageSource::Reported, |used| used.source);
+    row.set_usage(used.map(|used| &used.usage), source.of_row());
     row.set_cost(attempt.cost());
     if attempt.cost().is_none() && attempt.is_from_cache {
         row.cost = Some(0);

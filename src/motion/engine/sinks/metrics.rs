@@ -41,6 +41,9 @@ impl RecordSink for MetricsSink {
                 let provider = attempt.target.provider.id();
                 let series = &attempt.target.series;
                 metrics.record_usage(provider, series, &used.usage, is_estimated, cost);
+                if used.source == UsageSource::Bounded {
+                    metrics.record_bounded_report(provider);
+                }
             }
         }
         let attempt = record.routed.attempt.as_ref();

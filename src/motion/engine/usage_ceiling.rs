@@ -1,0 +1,148 @@
+//! How far a report of usage is believed: as far as the request could go.
+//!
+//! A provider that errs, or a host of the client's own, may report anything. What is more than the request could use is charged at that
+//! bound, so that no report spends a budget by itself, and none takes more of a hard one than is held of it. Not here: what limits hold
+//! (`usage_estimate`), and what a response reports (`attempt_usage`).
+
+use super::record::{AttemptUsage, UsageSource};
+use judgment::route::attempt::Attempt;
+use knowledge::price::RequestPrices;
+use knowledge::provider::translation::Translation;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::usage::Usage;
+use words::api::{input_reach, responses, search_bounds};
+
+/// The most tokens of input, and of output, that one call is believed to use where nothing else bounds it: the largest context that any
+/// listed model has.
+pub(super) const MOST_TOKENS: u64 = 10_000_000;
+/// The most searches, and the most documents of a reranking, of such a call.
+const MOST_SEARCHES: u64 = 1_000;
+/// Output of a request without a bound that any model can have.
+const SURE_OUTPUT: u64 = 4_096;
+/// Tokens that vendors add to a request with tools, of which its body shows nothing.
+const OF_TOOLS: u64 = 512;
+
+/// The most that an attempt can have used, where its report says more than is sure.
+#[derive(Debug, Clone)]
+pub(super) struct UsageCeiling {
+    input: Most,
+    output: Most,
+    searches: u64,
+    reranked: u64,
+}
+
+/// The most tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Most {
+    Of(u64),
+    /// As many as the model has room for.
+    Context,
+}
+
+impl UsageCeiling {
+    /// Of the attempt that reports this usage; `None`: it can have used that.
+    pub fn of(attempt: &Attempt, usage: &Usage) -> Option<Box<Self>> {
+        // What a session of several requests reports is not bounded by its first.
+        if attempt.operation == Operation::Realtime {
+            return None;
+        }
+        let translated = attempt.translation.as_ref().and_then(Translation::request);
+        let own = translated.map(Body::bytes).or(attempt.body.as_ref());
+        let bytes = own.map_or(0, |own| own.len() as u64);
+        let output = attempt.most_output;
+        if is_sure(usage, bytes, output) {
+            return None;
+        }
+        let parsed = match (translated, own) {
+            (Some(_), _) | (None, None) => None,
+            (None, Some(bytes)) => {
+                Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes.clone())))
+            }
+        };
+        Some(Box::new(Self::by_request(attempt, translated.or(parsed.as_ref()))))
+    }
+
+    fn by_request(attempt: &Attempt, body: Option<&Body>) -> Self {
+        let operation = attempt.operation;
+        let model = attempt.model.as_deref().unwrap_or_default();
+        let reach = body.map(|body| input_reach::of(operation, body));
+        let input = match (reach, body) {
+            (Some(input_reach::Reach::Visible { has_tools }), Some(body)) => {
+                let bytes = body.bytes().len() + responses::added_bytes(operation, body);
+                Most::Of((bytes as u64).saturating_add(if has_tools { OF_TOOLS } else { 0 }))
+            }
+            (Some(input_reach::Reach::Referenced), _) => Most::Context,
+            _ => Most::Of(MOST_TOKENS),
+        };
+        let searches = body.and_then(|body| search_bounds::bound(operation, body, model));
+        Self {
+            input,
+            output: attempt.most_output.map_or(Most::Context, Most::Of),
+            searches: searches.unwrap_or(MOST_SEARCHES).min(MOST_SEARCHES),
+            reranked: MOST_SEARCHES,
+        }
+    }
+
+    /// Lowers what was reported to it. Returns whether that was more.
+    pub fn apply(&self, used: &mut AttemptUsage, prices: &RequestPrices, vendor: &str, model: &str) -> bool {
+        let tokens = |most: Most| match most {
+            Most::Of(tokens) => tokens,
+            Most::Context => prices.context_window(vendor, model).unwrap_or(MOST_TOKENS),
+        };
+        let believed = self.believed(&used.usage, tokens(self.input), tokens(self.output));
+        if believed == used.usage {
+            return false;
+        }
+        used.usage = believed;
+        used.source = UsageSource::Bounded;
+        true
+    }
+
+    fn believed(&self, usage: &Usage, most_input: u64, most_output: u64) -> Usage {
+        let input = usage.input.min(most_input);
+        let output = usage.output.min(most_output);
+        let cached = usage.cached.min(input);
+        let cache_write = usage.cache_write.min(input.saturating_sub(cached));
+        let total = if (input, output) == (usage.input, usage.output) {
+            usage.total
+        } else {
+            input.saturating_add(output)
+        };
+        Usage {
+            input,
+            output,
+            total,
+            cached,
+            cache_write,
+            cache_write_1h: usage.cache_write_1h.min(cache_write),
+            reasoning: usage.reasoning.min(output),
+            input_audio: usage.input_audio.min(input),
+            output_audio: usage.output_audio.min(output),
+            input_image: usage.input_image.min(input),
+            output_image: usage.output_image.min(output),
+            input_video: usage.input_video.min(input),
+            cached_audio: usage.cached_audio.min(cached),
+            cached_image: usage.cached_image.min(cached),
+            web_searches: usage.web_searches.min(self.searches),
+            rerank_searches: usage.rerank_searches.min(self.reranked),
+            characters: usage.characters.min(most_input),
+        }
+    }
+}
+
+/// Whether any request of so many bytes with this bound of its output may use that.
+fn is_sure(usage: &Usage, bytes: u64, output: Option<u64>) -> bool {
+    let read =
+        [usage.input_audio, usage.input_image, usage.input_video, usage.cached_audio, usage.cached_image];
+    let written = [usage.reasoning, usage.output_audio, usage.output_image];
+    usage.input <= bytes
+        && usage.characters <= bytes
+        && usage.cached.saturating_add(usage.cache_write) <= usage.input
+        && usage.cache_write_1h <= usage.cache_write
+        && read.iter().all(|part| *part <= usage.input)
+        && usage.output <= output.unwrap_or(SURE_OUTPUT)
+        && written.iter().all(|part| *part <= usage.output)
+        && usage.web_searches == 0
+        && usage.rerank_searches <= 1
+}
