@@ -31,6 +31,7 @@ impl Settings {
         let emulator = object(|table| Emulator::members(table, &used));
         let time_limits = "Time limits of targets whose config sets none, in milliseconds; 0 is no limit.";
         let models = "Names that work as model: whole ones, or with one * for any text (docs/models.md).";
+        let configs = "Saved configs by id, as named in x-gateway-config.";
         let prefixes = "Prefixes of the gateway's own headers. The same headers work under each of them.";
         let default_prefixes = vec!["x-gateway-".to_owned()];
         let settings = Self {
@@ -63,13 +64,7 @@ impl Settings {
             providers: table
                 .get("providers", Providers(checks), "Stored providers by slug: what @slug means.")
                 .unwrap_or_default(),
-            configs: table
-                .get(
-                    "configs",
-                    Configs { checks, slugs: &slugs },
-                    "Saved configs by id, as named in x-gateway-config.",
-                )
-                .unwrap_or_default(),
+            configs: table.get("configs", Configs { checks, slugs: &slugs }, configs).unwrap_or_default(),
             default_config: DefaultConfig::read(table, &slugs, &ids),
             models: table
                 .get("models", Models { checks, slugs: &slugs, ids: &ids }, models)

@@ -118,7 +118,7 @@ impl FrameReader {
             let payload = frame.get(header.length..).unwrap_or_default();
             match header.mask {
                 Some(mask) => {
-                    self.payload.extend(payload.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b))
+                    self.payload.extend(payload.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b));
                 }
                 None => self.payload.extend_from_slice(payload),
             }
@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(frames, [ping, hello, empty], "{step}");
             assert_eq!((reader.held(), reader.is_in_message()), (0, false));
         }
-        for text in ["", "short", &long[..300], &long] {
+        for text in ["", "short", long.split_at(300).0, &long] {
             for sender in [Sender::Client, Sender::Provider] {
                 let raw = text_frame(sender, text);
                 let mut reader = FrameReader::new(sender, 100_000);

@@ -179,7 +179,7 @@ mod tests {
     fn items_are_taken_from_the_last_event_where_no_other_has_them() {
         let item = json!({"type": "message", "id": "m"});
         let last = json!({"type": "response.incomplete", "response": {"id": "a", "store": true, "output": [item, item]}});
-        let whole = read(100, &[last.clone()]).conversation(b"1".to_vec(), false).unwrap();
+        let whole = read(100, std::slice::from_ref(&last)).conversation(b"1".to_vec(), false).unwrap();
         assert!(whole.is_stored() && whole.is_whole());
         assert_eq!(String::from_utf8(whole.followed_by(b"2")).unwrap(), format!("1,{item},{item},2"));
         let both = [json!({"type": "response.output_item.done", "item": item}), last.clone()];
