@@ -75,6 +75,7 @@ mod http2;
 mod integrations;
 mod key_commands;
 mod killed_gateway;
+mod limit_rights;
 mod limited_requests;
 mod limits;
 mod limits_counted;

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The documented families and their types (docs/metrics.md).
-const FAMILIES: [(&str, &str); 30] = [
+const FAMILIES: [(&str, &str); 32] = [
     ("turnpike_requests_total", "counter"),
     ("turnpike_errors_total", "counter"),
     ("turnpike_attempts_total", "counter"),
@@ -26,7 +26,9 @@ const FAMILIES: [(&str, &str); 30] = [
     ("turnpike_settings_reloads_total", "counter"),
     ("turnpike_settings_info", "gauge"),
     ("turnpike_build_info", "gauge"),
+    ("turnpike_limit_bucket_bytes", "gauge"),
     ("turnpike_limit_buckets", "gauge"),
+    ("turnpike_limit_counters_evicted", "gauge"),
     ("turnpike_limit_counters_available", "gauge"),
     ("turnpike_limit_counters_failures_total", "counter"),
     ("turnpike_limit_gateways", "gauge"),

@@ -38,7 +38,7 @@ async fn requests_go_on_while_the_counters_are_away_and_the_operator_sees_it() {
     assert_eq!(gateway.metric("turnpike_limit_counters_available").await, Some(1.0));
     assert_eq!(
         ready(&gateway).await.1["limits"],
-        json!({"counters": "postgres", "available": true, "gateways": 1})
+        json!({"counters": "postgres", "available": true, "gateways": 1, "when_memory_is_full": "kept"})
     );
     wait::until("the calls to be counted", async || {
         let entities = gateway.read(&format!("{one}/entities")).await;

@@ -8,9 +8,10 @@ mod fields;
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
 use super::giving::{self, GivenKey};
+use super::limit_owner;
 use super::limits;
 use super::page::{self, Page};
-use super::records::{changed, members, put, time};
+use super::records::{changed, members, object, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
@@ -306,6 +307,8 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         allowed_models: allowed_models(&call)?,
         rate_limits: take("rate_limits"),
         usage_limits: take("usage_limits"),
+        rate_limits_set_by: Some(limit_owner::setter(&call).to_owned()),
+        usage_limits_set_by: Some(limit_owner::setter(&call).to_owned()),
         alert_emails: texts(&call.body, "alert_emails"),
         rotation_policy: take("rotation_policy"),
         created_by: Some(call.actor()),
@@ -435,8 +438,10 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         body.last_reset_at = Some(call.now);
     }
     let body = serde_json::to_value(&body).map_err(|why| Error::internal(why.to_string()))?;
+    let mut body = object(body);
+    limit_owner::keep(&call, Some(&record), Kind::ApiKey, &mut body)?;
     call.trail.workspace = record.workspace;
-    call.commit(vec![put(changed(&record, &body, call.now))]).await?;
+    call.commit(vec![put(changed(&record, &Value::Object(body), call.now))]).await?;
     Ok(Reply::empty())
 }
 

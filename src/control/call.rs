@@ -5,7 +5,7 @@
 
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
-use super::{masking, records};
+use super::{limit_owner, masking, records};
 use bytes::Bytes;
 use jiff::Timestamp;
 use memory::auth::ClientIdentity;
@@ -361,13 +361,13 @@ impl Call {
     }
 
     /// # Errors
-    /// 403 for an object of the organisation, which keys of one workspace may use and not change.
+    /// 403 for an object of the organisation, which keys of one workspace may use and not change, and for policies that it has made.
     pub(crate) fn check_owner(&self, record: &Record) -> Result<(), Error> {
         let is_of_organisation = record.workspace.is_none() && record.kind != Kind::Workspace;
         if self.identity.is_bound && is_of_organisation {
             Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))
         } else {
-            Ok(())
+            limit_owner::check_policy(self, record)
         }
     }
 

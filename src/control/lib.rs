@@ -33,6 +33,7 @@ mod guardrails;
 mod health;
 mod integrations;
 mod labels;
+mod limit_owner;
 mod limits;
 mod log_filter;
 mod log_view;

@@ -10,6 +10,7 @@
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::Field;
+use super::limit_owner;
 use super::page::Page;
 use super::records::{archived, changed, created, member, members, object, overlay, put, set, time};
 use super::reply::Reply;
@@ -230,7 +231,7 @@ pub(super) fn new_record<R: Resource>(
 /// The record `before` as the request changes it.
 ///
 /// # Errors
-/// 403 for an object of the organisation, 409 for one that is in use and would be archived; those of [`Resource::fill`].
+/// 403 for an object of the organisation and for limits that it has set, 409 for one that is in use and would be archived; those of [`Resource::fill`].
 pub(super) fn changed_record<R: Resource>(call: &Call, before: &Record) -> Result<Record, Error> {
     call.check_owner(before)?;
     filled::<R>(call, Some(before), changed(before, &Value::Null, call.now))
@@ -247,6 +248,7 @@ fn filled<R: Resource>(call: &Call, before: Option<&Record>, record: Record) -> 
     overlay(&mut draft.body, &call.body, R::KEPT);
     R::fill(call, &mut draft)?;
     let Draft { mut record, mut body, .. } = draft;
+    limit_owner::keep(call, before, R::KIND, &mut body)?;
     set(&mut body, "updated_by", call.actor());
     if R::SECRET.is_empty() {
         record.body = Value::Object(body).to_string().into();

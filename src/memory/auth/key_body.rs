@@ -34,6 +34,11 @@ pub struct KeyBody {
     pub rate_limits: Value,
     #[serde(default)]
     pub usage_limits: Value,
+    /// Who has set the limits: `organisation` or `workspace`; `None`: whoever made the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limits_set_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage_limits_set_by: Option<String>,
     /// How often its usage was reset by hand.
     #[serde(default)]
     pub usage_resets: u32,
@@ -105,6 +110,8 @@ impl KeyBody {
             allowed_models: None,
             rate_limits: Value::Null,
             usage_limits: Value::Null,
+            rate_limits_set_by: None,
+            usage_limits_set_by: None,
             usage_resets: 0,
             last_reset_at: None,
             alert_emails: Vec::new(),

@@ -1,0 +1,125 @@
+//! Who has set a limit: what the organisation has set is the organisation's to change.
+//!
+//! A budget that its spender can raise is a request to the spender. So keys and tokens of one workspace change no limit that one of the
+//! organisation has set: not that of their workspace, of a key or a provider in it, nor a policy. What they set themselves is theirs, and
+//! nobody changes the limits of the own key. Not here: what limits are (`limits`), and scopes (`dispatch`).
+
+use super::call::Call;
+use super::records::{member, members};
+use memory::limits::from_records::{KINDS, OF_INTEGRATION, RESETS};
+use memory::store::{Catalog, Kind, Record};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+use words::error::Error;
+
+const ORGANISATION: &str = "organisation";
+const WORKSPACE: &str = "workspace";
+const MEMBERS: [&str; 2] = ["usage_limits", "rate_limits"];
+const REFUSAL: &str = "A key of the organisation has set these limits, and only such a key changes or resets them. A workspace adds \
+                       limits of its own with policies (POST /v1/policies/usage-limits).";
+
+/// Who sets limits with this call, as records keep it.
+pub(super) fn setter(call: &Call) -> &'static str {
+    if call.identity.is_bound { WORKSPACE } else { ORGANISATION }
+}
+
+/// The member of a body that says who has set the limits of this one.
+fn mark(name: &str) -> String {
+    format!("{name}_set_by")
+}
+
+const fn is_policy(kind: Kind) -> bool {
+    matches!(kind, Kind::UsagePolicy | Kind::RatePolicy)
+}
+
+/// # Errors
+/// 403 for a policy of the organisation and a client of one workspace.
+pub(super) fn check_policy(call: &Call, record: &Record) -> Result<(), Error> {
+    if !call.identity.is_bound || !is_policy(record.kind) || !is_of_organisation(call, record, "policy") {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "A key of the organisation has made or changed this policy, and only such a key changes, resets or ends it. A workspace adds \
+         policies of its own.",
+    ))
+}
+
+/// Keeps in `body` who has set its limits, where the call changes them. `before`: the record that is changed.
+///
+/// # Errors
+/// 403 where a client of one workspace changes what the organisation has set, or the limits of its own key.
+pub(super) fn keep(
+    call: &Call,
+    before: Option<&Record>,
+    kind: Kind,
+    body: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    if is_policy(kind) {
+        body.insert(mark("policy"), setter(call).into());
+        return Ok(());
+    }
+    if !KINDS.contains(&kind) {
+        return Ok(());
+    }
+    let old = before.map(members).unwrap_or_default();
+    for prefix in ["", OF_INTEGRATION] {
+        let resets = format!("{prefix}{RESETS}");
+        let count = |body: &Map<String, Value>| member(body, &resets).as_u64().unwrap_or(0);
+        let is_reset = count(&old) != count(body);
+        for name in MEMBERS.map(|name| format!("{prefix}{name}")) {
+            let is_changed = limits(&old, &name) != limits(body, &name);
+            if !is_changed && !is_reset {
+                continue;
+            }
+            if let Some(before) = before.filter(|_| call.identity.is_bound && limits(&old, &name).is_some()) {
+                check_owner(call, before, &name)?;
+            }
+            if is_changed {
+                body.insert(mark(&name), setter(call).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The limits of a body in this member; `None`: there are none.
+fn limits<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    body.get(name)
+        .filter(|limits| !limits.is_null() && limits.as_array().is_none_or(|items| !items.is_empty()))
+}
+
+fn check_owner(call: &Call, record: &Record, name: &str) -> Result<(), Error> {
+    let param = name.strip_prefix(OF_INTEGRATION).unwrap_or(name).to_owned();
+    if record.kind == Kind::ApiKey && call.identity.key_id == Some(record.id) {
+        let message =
+            "A key does not change limits of its own. Another key of the workspace or the organisation does.";
+        return Err(Error::forbidden(message).with_param(param));
+    }
+    if is_of_organisation(call, record, name) {
+        return Err(Error::forbidden(REFUSAL).with_param(param));
+    }
+    Ok(())
+}
+
+/// Whether the organisation has set this member. Of records from before that was kept, whether it has made the record; what nobody
+/// knows is the organisation's.
+fn is_of_organisation(call: &Call, record: &Record, name: &str) -> bool {
+    let body = members(record);
+    if let Some(setter) = member(&body, &mark(name)).as_str() {
+        return setter != WORKSPACE;
+    }
+    let maker = ["owner_id", "created_by"].into_iter().find_map(|name| body.get(name)?.as_str());
+    let Some(maker) = maker.filter(|_| record.kind != Kind::Workspace) else { return true };
+    !call.catalog().is_ok_and(|catalog| is_of_workspace(call, &catalog, maker))
+}
+
+/// Whether a key of a workspace has this id, or one of the settings this name.
+fn is_of_workspace(call: &Call, catalog: &Catalog, maker: &str) -> bool {
+    match Uuid::try_parse(maker) {
+        Ok(id) => catalog.get(Kind::ApiKey, id).is_some_and(|key| key.workspace.is_some()),
+        Err(_) => {
+            let keys = &call.snapshot.settings.auth.keys;
+            keys.iter().any(|key| key.name == maker && key.workspace.is_some())
+        }
+    }
+}
