@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The documented families and their types (docs/metrics.md).
-const FAMILIES: [(&str, &str); 30] = [
+const FAMILIES: [(&str, &str); 32] = [
     ("turnpike_requests_total", "counter"),
     ("turnpike_errors_total", "counter"),
     ("turnpike_attempts_total", "counter"),
