@@ -83,6 +83,17 @@ fn codex_works_at_openai() {
     session("codex", "openai");
 }
 
+/// The line that docs/clients.md names is added to the block.
+#[test]
+fn codex_works_over_a_websocket_at_openai() {
+    session("codex-websocket", "openai");
+}
+
+#[test]
+fn codex_works_over_a_websocket_at_anthropic() {
+    session("codex-websocket", "anthropic");
+}
+
 #[test]
 fn codex_works_at_anthropic() {
     session("codex", "anthropic");
@@ -208,10 +219,11 @@ fn session(agent: &str, provider: &str) {
     if !std::env::var("TEST_CLIENTS").is_ok_and(|value| value == "all") {
         return;
     }
+    let set = agent.trim_end_matches("-websocket");
     let name = format!("the session of {agent} at {provider}");
     let Some(mut command) = packages::ready(&name, isolated()) else { return };
     let programs =
-        if agent == "aider" { packages::python_programs(agent) } else { packages::node_programs(agent) };
+        if agent == "aider" { packages::python_programs(agent) } else { packages::node_programs(set) };
     let Some(programs) = programs else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/session.py");
     command

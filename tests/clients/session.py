@@ -1,8 +1,8 @@
 """One session of a coding agent at one provider, in a network that is nothing but loopback.
 
 Started by tests/clients.rs in a network namespace of its own: `session.py AGENT PROVIDER GATEWAY PROGRAMS`. It runs the block
-of docs/clients.md as it is pasted, with another model where the cell has another provider, and then the client. It judges what
-the session did to the files, what the provider received, and what the client printed.
+of docs/clients.md as it is pasted, with another model where the cell has another provider (AGENT-websocket: with the line for that),
+and then the client. It judges what the session did to the files, what the provider received, and what the client printed.
 """
 import fcntl
 import os
@@ -140,6 +140,8 @@ def judge(agent, folder, status, printed, provider):
 
 def main():
     client, cell, binary, programs = sys.argv[1:5]
+    over_websocket = client.endswith("-websocket")
+    client = client.removesuffix("-websocket")
     loopback_up()
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"client-{client}-{cell}-"))
     agent = agents.AGENTS[client](programs, folder / "project")
@@ -148,6 +150,8 @@ def main():
     model = MODELS[cell].split("/", 1)[1]
     gateway = start_gateway(binary, folder, url=url, cell=cell, model=model, retries=agent.retries)
     pasted = re.sub("|".join(map(re.escape, MODELS.values())), MODELS[cell], block(client))
+    if over_websocket:
+        pasted = pasted.replace('wire_api = "responses"\n', 'wire_api = "responses"\nsupports_websockets = true\n')
     status, printed = run_client(agent, f"{pasted}\n{agent.command(PROMPT)}", folder)
     failed = judge(agent, folder, status, printed, provider)
     others = {request.model for request in provider.seen} - {model}
@@ -155,6 +159,11 @@ def main():
     failed += sorted(complaints) if agent.unjudged_at != cell else []
     failed += [f"every request is for the model of the cell, none for {others}"] if others else []
     gateway.terminate()
+    if over_websocket:
+        gateway.wait(30)
+        log = (folder / "gateway.log").read_text()
+        failed += [] if '"status":101' in log and log.count('"method":"POST"') > 5 else ["each turn comes over a websocket"]
+        failed += ["nothing but turns of websockets is sent"] if re.search(r'"trace_id":"[^"]{36}","[^}]*"method":"POST"', log) else []
     if failed or os.environ.get("CLIENTS_KEEP"):
         (folder / "received.jsonl").write_text("".join(f"{r.kind}\t{r.path}\t{r.text}\n" for r in provider.seen))
     if failed:
