@@ -371,6 +371,7 @@ async fn the_cache_is_looked_into_and_its_key_is_shown() {
     let question = chat(&config);
     let call = client().post(format!("{}/chat/completions", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
+    let call = call.header("x-note", "canary-header");
     let response = call.header("x-gateway-trace-id", &trace).json(&question["body"]).send().await.unwrap();
     assert_eq!(response.headers()["x-gateway-cache-status"], "MISS");
     response.text().await.unwrap();

@@ -58,7 +58,7 @@ async fn with_team() -> Gateway {
 }
 
 #[tokio::test]
-async fn a_manager_makes_nobody_more_than_a_manager() {
+async fn a_manager_makes_managers_at_most() {
     let gateway = with_team().await;
     let (manager, key) = person(&gateway, "manager", "manager").await;
     let (member, _) = person(&gateway, "member", "member").await;

@@ -126,7 +126,7 @@ mod tests {
     /// A route that begins to take such a member must be checked, and be in this list. `tests/giving.rs` has a case for each of them, and for those
     /// without a body that give what is stored: a rotation, and an invite that is renewed or accepted.
     #[test]
-    fn every_route_that_gives_something_is_known() {
+    fn every_route_that_gives_something_is_listed() {
         let found: Vec<String> = routes()
             .filter(|route| route.change.is_some())
             .filter(|route| matches!(route.body, Body::Object(fields) if gives(fields)))

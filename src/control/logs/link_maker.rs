@@ -63,7 +63,7 @@ impl LinkMaker {
             Self::Stored(record) => format!("key.{record}"),
             Self::Settings(name) => format!("settings.{name}"),
             Self::Token(TokenClaims { workspace, is_bound, role, user }) => {
-                let role = role.and_then(|role| ROLES.iter().position(|known| *known == role));
+                let role = role.and_then(|role| ROLES.iter().position(|other| *other == role));
                 let role = role.map_or_else(|| NONE.to_owned(), |place| place.to_string());
                 format!("token.{}.{}.{role}.{}", id(workspace), u8::from(*is_bound), id(user))
             }

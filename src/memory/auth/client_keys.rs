@@ -3,7 +3,7 @@
 //!
 //! Does not decide which of the two it is, and removes nothing: `authenticate` and `engine::upstream_headers` do.
 //!
-//! A new place is a line in this list and a header of `STRIPPED` in `engine::upstream_headers`.
+//! A new place is a line in this list and a header of `STRIPPED` in `engine::forwarded_headers`.
 
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};

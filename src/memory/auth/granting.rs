@@ -56,7 +56,8 @@ pub fn given_by_switches(
             return Some(scope.as_str().to_owned());
         }
         let access = |switches: &Switches| DataAccess::of(&ClientRole::Person(role, switches.clone()));
-        let (was, becomes) = (access(before), access(after));
+        let was = access(before);
+        let becomes = access(after);
         if own.own_keys_only && was.own_keys_only && !becomes.own_keys_only {
             return Some("the sight of all requests".to_owned());
         }
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_a_role_above_their_own() {
+    fn a_role_is_given_by_its_holders_alone() {
         let roles = [Role::Owner, Role::Admin, Role::WorkspaceAdmin, Role::Manager, Role::Member];
         let catalog = Catalog::default();
         let gives = |identity: &ClientIdentity, client_role: &ClientRole| {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_by_switches_what_they_do_not_have() {
+    fn switches_give_only_what_the_client_has() {
         let switches = |all: &[(&str, bool)]| -> Switches {
             all.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
         };

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_has_its_minute_and_what_was_left_out_is_told() {
+    fn each_client_has_its_minute_and_what_was_left_out_is_counted() {
         let calls = RefusedCalls::new(2);
         let now = Instant::now();
         let at = |client: &str, seconds| calls.note(client, now + Duration::from_secs(seconds));

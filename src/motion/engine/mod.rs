@@ -24,6 +24,7 @@ pub mod error_response;
 pub mod failure;
 mod finished;
 mod forward;
+mod forwarded_headers;
 pub mod guarding;
 pub mod header_edit;
 mod hedge;

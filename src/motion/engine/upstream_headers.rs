@@ -5,6 +5,7 @@
 //! proxies natively. Does not choose the peer (`peer_selection`).
 
 use super::credentials;
+use super::forwarded_headers::{HOP_BY_HOP, STRIPPED, each_forwarded, holds_key};
 use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
 use http::header;
@@ -20,38 +21,6 @@ use words::api::operation::BodyKind;
 use words::api::trace::TRACEPARENT;
 use words::config::headers::is_gateway_header;
 use words::error::Error;
-
-/// Client headers that are not forwarded unless `forward_headers` names them: credentials, cookies, and what a proxy in
-/// front of us wrote about the client.
-const STRIPPED: [&str; 13] = [
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "x-amz-security-token",
-    "x-amz-date",
-    "x-amz-content-sha256",
-    "cookie",
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-];
-
-/// Hop-by-hop headers: they concern only the connection between the client and us, or between us and the provider.
-const HOP_BY_HOP: [&str; 10] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-];
 
 /// The version of Anthropic's API that a client speaks.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -256,41 +225,6 @@ fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
-    connection_header::names(headers).any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
-}
-
-/// Calls `each` with the client's headers that a provider gets. `named`: those of `forward_headers`.
-pub(super) fn each_forwarded<'h>(
-    client: &'h HeaderMap,
-    uri: &Uri,
-    named: &[HeaderName],
-    snapshot: &SettingsSnapshot,
-    mut each: impl FnMut(&'h HeaderName, &'h HeaderValue),
-) {
-    let has_connection = client.contains_key(header::CONNECTION);
-    let search = KeySearch::new(client, uri, &snapshot.service_keys);
-    let mut last = None;
-    for (name, value) in client {
-        // The map yields all values of one name in a row.
-        let (passes, is_credential) = match last {
-            Some((before, judged)) if before == name => judged,
-            _ => {
-                let ends_here = HOP_BY_HOP.contains(&name.as_str())
-                    || has_connection && is_named_by_connection(client, name);
-                let is_credential = STRIPPED.contains(&name.as_str());
-                let is_forwarded = !is_gateway_header(name, &snapshot.settings.header_prefixes)
-                    && (!is_credential || named.contains(name));
-                (!ends_here && is_forwarded, is_credential)
-            }
-        };
-        last = Some((name, (passes, is_credential)));
-        if passes && !holds_key(value, is_credential, &search) {
-            each(name, value);
-        }
-    }
-}
-
 /// Removes the gateway's own headers and those that are not forwarded.
 fn strip(headers: &mut HeaderMap, uri: &Uri, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
     let search = KeySearch::new(headers, uri, &snapshot.service_keys);
@@ -319,11 +253,6 @@ fn protocols_without_key(headers: &HeaderMap) -> Option<HeaderValue> {
         values().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
     let kept: Vec<&[u8]> = entries.filter(|entry| !entry.starts_with(KEY_PROTOCOL.as_bytes())).collect();
     HeaderValue::from_bytes(&kept.join(&b", "[..])).ok().filter(|value| !value.is_empty())
-}
-
-/// Whether a value contains a service key. Such a value is not forwarded, whether `forward_headers` names it or not.
-fn holds_key(value: &HeaderValue, is_credential: bool, search: &KeySearch<'_>) -> bool {
-    if is_credential { search.is_in_credentials(value) } else { search.is_in(value) }
 }
 
 #[cfg(test)]

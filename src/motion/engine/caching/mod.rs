@@ -32,7 +32,7 @@ pub use note::{CacheNote, CacheStatus, NotStored, Saved};
 pub use preview::{CacheView, preview};
 pub(super) use storing::{CompleteResponse, remove_unreadable, saved};
 
-use super::upstream_headers::each_forwarded;
+use super::forwarded_headers::each_forwarded;
 use flights::Flights;
 use http::{HeaderMap, HeaderName, Uri};
 use jiff::Timestamp;

@@ -88,7 +88,7 @@ fn errors_in_a_stream_are_detected_in_every_dialect() {
 }
 
 #[test]
-fn an_answer_that_a_filter_withheld_is_told_from_others() {
+fn an_answer_that_a_filter_withheld_is_marked() {
     let chunk = |finishes: &[&str]| {
         let choices: Vec<String> = finishes
             .iter()
