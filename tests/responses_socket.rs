@@ -222,6 +222,19 @@ async fn a_conversation_is_kept_where_the_provider_keeps_none() {
         assert_eq!(bodies[1].get("previous_response_id").is_some(), !sent_whole, "{provider} {body}");
         assert!(body.contains("Who am I?"));
     }
+    // The provider keeps it, but the fallback has no such thing.
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@emulator"}, {"provider": "@anthropic-emulator"}]});
+    let config = config.to_string();
+    let tag = new_trace();
+    let headers =
+        [("x-gateway-api-key", KEY), ("x-gateway-config", &*config), SHORT, ("x-emulator-tag", &*tag)];
+    let mut socket = open(&gateway, &headers).await;
+    let store = json!({"store": true});
+    let first = socket.outcome_of(&create(&json!("My name is Ann"), &store)).await;
+    let next = json!({"store": true, "previous_response_id": first["response"]["id"]});
+    assert_eq!(socket.outcome_of(&create(&json!("Who am I?"), &next)).await["type"], "response.completed");
+    let body = bodies(&gateway, &tag).await[1].to_string();
+    assert!(body.contains("My name is Ann") && !body.contains("previous_response_id"), "{body}");
     // Neither the connection nor a provider that only chats has it.
     let mut socket = open(&gateway, &ours("@anthropic-emulator", &new_trace())).await;
     let event =
@@ -236,7 +249,7 @@ async fn a_conversation_is_kept_where_the_provider_keeps_none() {
 }
 
 #[tokio::test]
-async fn a_warm_up_calls_nobody_and_can_be_gone_on_from() {
+async fn a_warm_up_calls_no_provider_and_can_be_gone_on_from() {
     let gateway = gateway();
     let tag = new_trace();
     let trace = new_trace();
@@ -353,7 +366,7 @@ async fn a_handshake_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn messages_are_bounded_and_a_process_that_stops_says_so() {
+async fn messages_are_bounded_and_a_process_that_stops_closes_with_1001() {
     let gateway =
         Gateway::start(&format!("{STANDARD}limits: {{max_body_bytes: 5000, idle_timeout_ms: 2000}}\n"));
     for (message, code) in [

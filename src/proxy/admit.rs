@@ -10,7 +10,7 @@ use super::{
     Gateway, control_plane, fine_tuning, models, options, realtime, responses_socket, session_tokens,
 };
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HOST};
+use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
@@ -178,12 +178,6 @@ async fn plan_request(
     }
 }
 
-/// Whether the client opens a websocket, which is a GET (RFC 6455, section 4.1). Some clients offer HTTP/2 with every request (`Upgrade: h2c`,
-/// as Java's does): one with a body is a request like any other, and passes all layers.
-fn opens_websocket(session: &Session) -> bool {
-    session.is_upgrade_req() && session.req_header().method == Method::GET
-}
-
 /// The steps of a request whose body is there, if it is read at all.
 async fn plan(
     gateway: &Gateway,
@@ -193,7 +187,7 @@ async fn plan(
 ) -> std::result::Result<Planned, Error> {
     let planner = &gateway.planner;
     let config = planner.config(session.req_header(), ctx, request).await?;
-    if request.reads_late(&config) && !opens_websocket(session) {
+    if request.reads_late(&config) && !session.is_upgrade_req() {
         // What judges the request could not see its body otherwise.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
         let has_body = !session.is_body_done();
@@ -201,7 +195,7 @@ async fn plan(
             request.set_late_body(read_body(gateway, session, ctx, reading).await?);
         }
     }
-    if request.body.is_none() && config.may_repeat() && !opens_websocket(session) {
+    if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
         // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
         if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
@@ -212,7 +206,7 @@ async fn plan(
         PingoraDownstream::new(session).send_continue().await?;
     }
     // An attempt that may be proxied natively is made now.
-    let at_once = config.is_single_attempt() || opens_websocket(session);
+    let at_once = config.is_single_attempt() || session.is_upgrade_req();
     planner.plan(session.req_header(), ctx, request, config, at_once).await
 }
 
@@ -284,7 +278,7 @@ async fn dispatch(
             Err(error) => return Err(native::fail_request(ctx, error)),
         }
     }
-    let is_upgrade = opens_websocket(session) && admitted.request.body.is_none();
+    let is_upgrade = session.is_upgrade_req() && admitted.request.body.is_none();
     // Pingora would forward the body of the response to a HEAD that was sent as GET.
     let keeps_method = session.req_header().method == admitted.request.method;
     let native = |attempt: &mut Box<Attempt>| keeps_method && gateway.engine.goes_native(attempt, is_upgrade);
@@ -325,6 +319,11 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     ctx.reply.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
+    }
+    if session.req_header().method != Method::GET {
+        // Only a GET opens a websocket (RFC 6455, section 4.1). Some clients offer HTTP/2 with every request (`Upgrade: h2c`, as Java's does):
+        // theirs are requests like any other, and pass all layers.
+        session.req_header_mut().remove_header(&UPGRADE);
     }
     // HTTP/2 sessions do not pass through `listener`'s own loop, so their timeouts are set here.
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));

@@ -232,6 +232,8 @@ impl<'a> Turn<'a> {
         edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         });
+        self.ctx.record.streamed = true;
+        self.ctx.record.traffic.bytes_out = stream.len() as u64;
         let parts =
             vec![HttpTask::Header(Box::new(header), false), HttpTask::Body(Some(stream.into()), true)];
         self.downstream.send(parts).await
