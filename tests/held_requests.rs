@@ -219,7 +219,7 @@ async fn a_fallback_is_held_by_what_it_sends_in_rates_and_soft_budgets() {
         let config = json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@gone"}, target]});
         let first =
             Chat::new().script("tokens=5&latency=3000").header("x-gateway-config", config.to_string());
-        let beside = async {
+        let parallel = async {
             wait::until("what the fallback holds", async || {
                 let found = entities(&gateway, &id, "").await;
                 let held = found.first()?["reserved_usage"].as_f64()? * 1e9;
@@ -232,7 +232,7 @@ async fn a_fallback_is_held_by_what_it_sends_in_rates_and_soft_budgets() {
             let left = response.headers()["x-ratelimit-remaining-tokens"].to_str().unwrap().to_owned();
             left.parse::<i64>().unwrap()
         };
-        let (status, left) = tokio::join!(first.status(&gateway), beside);
+        let (status, left) = tokio::join!(first.status(&gateway), parallel);
         assert_eq!(status, 200, "{what}");
         assert!(left < 100_000 - tokens, "{what}: {left} tokens are left beside it");
     }
