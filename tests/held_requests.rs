@@ -198,3 +198,90 @@ async fn an_attempt_that_is_not_sent_holds_nothing() {
     assert_eq!(Chat::new().header("x-gateway-config", &config).status(&gateway).await, 200);
     assert_eq!(calls(&gateway).await, before + 1);
 }
+
+/// A target that is not the first is held by what it sends in every limit that counts tokens or costs: a hook of its own, `override_params`,
+/// and another price.
+#[tokio::test]
+async fn a_fallback_is_held_by_what_it_sends_in_rates_and_soft_budgets() {
+    let long = "word ".repeat(6000);
+    let by_hook = json!({"provider": "@emu", "input_guardrails": [{"default.addPrefix": {"prefix": long}}]});
+    let by_params =
+        json!({"provider": "@emu", "override_params": {"messages": [{"role": "user", "content": long}]}});
+    let by_price = json!({"provider": "@emu", "override_params": {"model": "gpt-4-turbo"}});
+    for (what, target, tokens, nanodollars) in [
+        ("a hook", by_hook, 5000, 15_000_000),
+        ("parameters", by_params, 5000, 15_000_000),
+        ("another price", by_price, 0, 300_000),
+    ] {
+        let gateway = Gateway::start(SETTINGS);
+        make(&gateway, RATES, &for_each_key("tokens", json!({"unit": "rph", "value": 100_000}))).await;
+        let id = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1}))).await;
+        let config = json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@gone"}, target]});
+        let first =
+            Chat::new().script("tokens=5&latency=3000").header("x-gateway-config", config.to_string());
+        let parallel = async {
+            wait::until("what the fallback holds", async || {
+                let found = entities(&gateway, &id, "").await;
+                let held = found.first()?["reserved_usage"].as_f64()? * 1e9;
+                (held >= f64::from(nanodollars)).then_some(())
+            })
+            .await;
+            let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+            let call = call.header("x-gateway-api-key", CLIENT).header("x-gateway-provider", "@emu");
+            let response = call.json(&chat(json!({}))).send().await.unwrap();
+            let left = response.headers()["x-ratelimit-remaining-tokens"].to_str().unwrap().to_owned();
+            left.parse::<i64>().unwrap()
+        };
+        let (status, left) = tokio::join!(first.status(&gateway), parallel);
+        assert_eq!(status, 200, "{what}");
+        assert!(left < 100_000 - tokens, "{what}: {left} tokens are left beside it");
+    }
+}
+
+/// The request that crosses the line of a soft budget may have its fallback too: it does not wait for what it holds itself.
+#[tokio::test]
+async fn the_last_request_of_a_soft_budget_has_its_fallback() {
+    let gateway = Gateway::start(SETTINGS);
+    make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 0.000_01}))).await;
+    let config =
+        json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@gone"}, {"provider": "@emu"}]});
+    assert_eq!(Chat::new().header("x-gateway-config", config.to_string()).status(&gateway).await, 200);
+    wait::until("the budget to be spent", async || (Chat::new().status(&gateway).await == 412).then_some(()))
+        .await;
+}
+
+/// Whoever reads along pays where the one who has made the call leaves: limits of the target count it too, and only then.
+#[tokio::test]
+async fn a_call_that_is_read_along_counts_in_limits_of_its_target() {
+    let gateway = Gateway::start(SETTINGS);
+    let of_target = json!({"conditions": [{"key": "virtual_key", "value": "emu"}], "group_by": [{"key": "virtual_key"}],
+        "type": "tokens", "credit_limit": 100_000, "hard": true});
+    let id = make(&gateway, USAGE, &of_target).await;
+    let config = json!({"provider": "@emu", "cache": {"mode": "simple", "max_age": 60}}).to_string();
+    let send = |patience: u64| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", CLIENT).header("x-gateway-config", &config);
+        let call = call.header("x-emulator-script", "tokens=5&latency=2000").json(&chat(json!({})));
+        call.timeout(std::time::Duration::from_millis(patience)).send()
+    };
+    let before = calls(&gateway).await;
+    let second = async {
+        wait::until("the first call", async || (calls(&gateway).await > before).then_some(())).await;
+        send(20_000).await.unwrap().status().as_u16()
+    };
+    let (first, status) = tokio::join!(send(1000), second);
+    assert!(first.is_err(), "the first client has left");
+    assert_eq!((status, calls(&gateway).await), (200, before + 1));
+    let spent = usage(&gateway, &id).await;
+    let spent = if spent > 0.0 {
+        spent
+    } else {
+        wait::until("the call to be counted", async || {
+            Some(usage(&gateway, &id).await).filter(|spent| *spent > 0.0)
+        })
+        .await
+    };
+    // What is kept is nobody's call.
+    assert_eq!(send(20_000).await.unwrap().status(), 200);
+    assert_eq!((usage(&gateway, &id).await, calls(&gateway).await), (spent, before + 1));
+}

@@ -2,8 +2,11 @@
 //!
 //! On the running binary. Who is refused with what is in `limited_requests`.
 
-use crate::limited_requests::{CLIENT, Chat, SETTINGS, USAGE, calls, change, get, make, operate, per_user};
-use crate::support::client::client;
+use crate::caching::json_answer;
+use crate::limited_requests::{
+    CLIENT, Chat, SETTINGS, USAGE, calls, change, entities, get, make, operate, per_user,
+};
+use crate::support::client::{client, new_trace};
 use crate::support::provider::Provider;
 use crate::support::{Gateway, wait};
 use reqwest::Method;
@@ -135,4 +138,90 @@ async fn buckets_that_read_the_same_are_different() {
         operate(&gateway, Method::PUT, &path, &reset("metadata.a:x-metadata.b:y-metadata.b:z")).await;
     assert_eq!((status, &body["error"]["param"]), (400, &json!("reset_usage_for_value")), "{body}");
     change(&gateway, &path, &reset("metadata.a:other-metadata.b:z")).await;
+}
+
+/// A provider that reports this usage with each chat.
+async fn reporting(usage: Value) -> Provider {
+    let chat = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o", "usage": usage,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
+    let answer = json_answer(&chat.to_string());
+    Provider::start(move |_| answer.clone().into_bytes()).await
+}
+
+/// One answer spends no budget by what its provider reports: what the request could not use is not charged.
+#[tokio::test]
+async fn a_report_is_charged_as_far_as_the_request_could_go() {
+    let lies = [
+        json!({"prompt_tokens": 1_000_000_000_000_u64, "completion_tokens": 1_000_000_000_000_u64}),
+        json!({"prompt_tokens": 1e308, "completion_tokens": 9_223_372_036_854_775_807_u64}),
+        json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 1_000_000_000_000_u64}}),
+        json!({"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 1_000_000_000_000_u64}),
+    ];
+    for lie in lies {
+        let provider = reporting(lie.clone()).await;
+        let stored = format!(
+            "providers:\n  liar: {{provider: openai, api_key: k, custom_host: '{}'}}\n",
+            provider.base_url()
+        );
+        let gateway = Gateway::start(&SETTINGS.replacen("providers:\n", &stored, 1));
+        let mut hard = per_user("cost", json!(0.01));
+        hard["hard"] = true.into();
+        let id = make(&gateway, USAGE, &hard).await;
+        let trace = new_trace();
+        for trace in [new_trace(), new_trace(), trace.clone()] {
+            let chat = Chat::new()
+                .header("x-gateway-metadata", r#"{"_user":"ann"}"#)
+                .header("x-gateway-trace-id", trace);
+            assert_eq!(
+                chat.header("x-gateway-config", r#"{"provider":"@liar"}"#).status(&gateway).await,
+                200,
+                "{lie}"
+            );
+        }
+        let counted = r#"turnpike_bounded_usage_reports_total{provider="openai"}"#;
+        wait::until("three reports", async || (gateway.metric(counted).await == Some(3.0)).then_some(()))
+            .await;
+        let spent = wait::until("the end of all holds", async || {
+            let found = entities(&gateway, &id, "").await;
+            let bucket = found.first().filter(|bucket| bucket["reserved_usage"] == 0)?;
+            bucket["current_usage"].as_f64()
+        })
+        .await;
+        // At most a token for each byte, and the five of output: some 300 microdollars each.
+        assert!(spent > 0.0 && spent < 0.0015, "{lie}: {spent}");
+        wait::until("the row", async || {
+            let found = get(&gateway, &format!("/v1/logs?trace_id={trace}")).await;
+            (found["total"] == 1).then_some(())
+        })
+        .await;
+        let log = get(&gateway, &format!("/v1/logs/{trace}")).await;
+        assert_eq!(log["metrics"]["usage_source"], "bounded", "{log}");
+        assert_eq!(gateway.access_line(&trace).await["tokens_bounded"], true);
+    }
+}
+
+/// What a client calls with its own key at its own host costs nobody else anything: tokens and requests count, dollars do not.
+#[tokio::test]
+async fn a_clients_own_host_spends_no_money_of_others() {
+    let provider = reporting(json!({"prompt_tokens": 50, "completion_tokens": 5})).await;
+    let gateway = Gateway::start(SETTINGS);
+    let mut ids = Vec::new();
+    for (of, credit) in [("cost", json!(0.000_000_1)), ("tokens", json!(1000)), ("requests", json!(10))] {
+        ids.push(make(&gateway, USAGE, &per_user(of, credit)).await);
+    }
+    let config =
+        json!({"provider": "openai", "api_key": "own", "custom_host": provider.base_url()}).to_string();
+    for _ in 0..3 {
+        let chat = Chat::new().header("x-gateway-metadata", r#"{"_user":"ann"}"#);
+        assert_eq!(chat.header("x-gateway-config", config.clone()).status(&gateway).await, 200);
+    }
+    let usage = async |id: &str| {
+        wait::until("what is counted", async || {
+            let found = entities(&gateway, id, "").await;
+            Some(found.first().map_or(0.0, |bucket| bucket["current_usage"].as_f64().unwrap()))
+        })
+        .await
+    };
+    wait::until("three requests", async || (usage(&ids[2]).await == 3.0).then_some(())).await;
+    assert_eq!([usage(&ids[0]).await, usage(&ids[1]).await], [0.0, 165.0]);
 }

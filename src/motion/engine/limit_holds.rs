@@ -75,6 +75,11 @@ impl LimitHolds {
         set.has_target_limits() || self.holds_another(target, request, is_charged)
     }
 
+    /// Whether any limit is for targets.
+    pub(crate) fn has_target_limits(&self) -> bool {
+        self.set.as_ref().is_some_and(|set| set.has_target_limits())
+    }
+
     /// Whether what is held of the request is for another attempt than this.
     pub(crate) fn holds_another(&self, target: &Arc<Target>, request: &Request, is_charged: bool) -> bool {
         self.request.as_ref().is_some_and(|held| !held.bounds(target, request, is_charged))
@@ -151,7 +156,12 @@ impl LimitHolds {
         for HeldOfTarget { target, before, reservation } in self.attempts.drain(..) {
             let mut later = record.routed.attempts.iter().skip(before);
             let own = later.find(|attempt| Arc::ptr_eq(&attempt.target, &target));
-            settle(reservation, used(own), now);
+            if own.is_some_and(|own| own.is_from_cache && own.used.is_none()) {
+                // It has read along with another's call, which pays: its target was not called for it.
+                reservation.cancel(now);
+            } else {
+                settle(reservation, used(own), now);
+            }
         }
         let Some(request) = self.request.take() else { return };
         let is_limited = record.response.error.as_ref().is_some_and(|error| error.limit.is_some());

@@ -201,6 +201,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             && !matches!(outcome, Outcome::TimedOut)
         {
             if may_repeat && run.reads_along() {
+                self.client.ctx.limits.release_attempt(&run.attempt.target);
                 return Ok(None);
             }
             if run.is_from_cache()

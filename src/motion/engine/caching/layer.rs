@@ -79,7 +79,7 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
         is_flawed: false,
     };
     if !forces_refresh && let Some(reader) = caching.flights.join(&key, &joining) {
-        return read_along(&mut call.cache, cached_call(&reader, None), reader);
+        return read_along(call, cached_call(&reader, None), reader).await;
     }
     let similar = match policy.mode {
         CacheMode::Semantic => Box::pin(probe(call, &scope)).await.map(Box::new),
@@ -100,7 +100,7 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     let limit = usize::try_from(settings.settings.cache.max_entry_bytes).unwrap_or(usize::MAX);
     let new = NewFlight { scope: scope.clone(), streamed, is_refresh: forces_refresh, limit };
     match caching.flights.join_or_lead(key, &joining, new) {
-        Ok(reader) => read_along(&mut call.cache, cached_call(&reader, None), reader),
+        Ok(reader) => read_along(call, cached_call(&reader, None), reader).await,
         Err((flight, reader)) => {
             let cached = cached_call(&reader, similar);
             let body = call.attempt().and_then(|attempt| attempt.body.clone());
@@ -119,10 +119,16 @@ fn hit(cache: &mut CacheNote, status: CacheStatus, found: Arc<CachedResponse>, n
     Flow::Respond(Answer(AnswerKind::Stored(found)))
 }
 
-fn read_along(cache: &mut CacheNote, call: CachedCall, reader: FlightReader) -> Flow {
-    cache.status = CacheStatus::Hit;
-    cache.is_shared = true;
-    Flow::Respond(Answer(AnswerKind::Shared(Box::new((call, reader)))))
+/// Reads the response to another request's call. It may be charged for that one, so that limits of the target hold it as if it called.
+async fn read_along(call: &mut AttemptCall<'_>, cached: CachedCall, reader: FlightReader) -> Flow {
+    if call.ctx.limits.has_target_limits()
+        && let Err(flow) = call.bring_to(Step::Held).await
+    {
+        return flow;
+    }
+    call.cache.status = CacheStatus::Hit;
+    call.cache.is_shared = true;
+    Flow::Respond(Answer(AnswerKind::Shared(Box::new((cached, reader)))))
 }
 
 /// Where the response belongs, and its key. `None`: it is not cached, or the request cannot be compared with others.

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn another_target_is_held_anew_and_beside_an_attempt_under_way_by_itself() {
+    fn another_target_is_held_anew_and_by_itself_while_an_attempt_is_under_way() {
         let first = target();
         let second = target();
         let (limits, limit, mut hold) = held(&request("a"), &first);
