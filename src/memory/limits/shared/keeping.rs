@@ -1,4 +1,5 @@
-//! Whether the store of shared counters keeps what it is given: a server that evicts keys makes a spent budget whole again.
+//! What the store of shared counters keeps: it forgets buckets of long ago, and should drop no other. A server that evicts keys makes a
+//! spent budget whole again.
 //!
 //! Looked at when the gateway starts, and every minute after. Nothing is refused for it: the log and `GET /readyz` say it.
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 /// How often the store is asked, and how soon again where it could not be reached.
 const INTERVAL: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is to forget buckets of long ago.
+const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a store does with counters where memory runs short.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +101,18 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             inner.keeping.note(keeping);
         }
         tokio::time::sleep(if found.is_ok() { INTERVAL } else { RETRY_INTERVAL }).await;
+    }
+}
+
+/// Deletes buckets whose windows are long over from the store. A failure is only logged: such buckets take room, and do no other harm.
+pub(super) async fn forget(inner: Arc<Inner>) {
+    loop {
+        if let Err(why) = inner.store.forget().await
+            && !inner.health.is_failing()
+        {
+            log::warn!(target: "turnpike", "counters of windows long over cannot be dropped: {why}");
+        }
+        tokio::time::sleep(FORGET_INTERVAL).await;
     }
 }
 

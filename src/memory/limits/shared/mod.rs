@@ -45,7 +45,6 @@ const PAUSE: i64 = 1_000;
 /// The store does not make a reservation that is older than this. The request gives up soon after, and cancels it.
 const RESERVE_WITHIN: Duration = Duration::from_millis(700);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
-const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The shared counters, as one gateway sees them.
 pub(super) struct Shared {
@@ -173,7 +172,7 @@ impl Shared {
         let queue = Arc::new(SettleQueue::default());
         runtime.spawn(settling::settle(Arc::clone(&queue), Arc::clone(&inner)));
         runtime.spawn(announce(Arc::clone(&inner)));
-        runtime.spawn(forget(Arc::clone(&inner)));
+        runtime.spawn(keeping::forget(Arc::clone(&inner)));
         runtime.spawn(keeping::watch(Arc::clone(&inner)));
         let leases = Arc::new(Leases::new(has_leases));
         runtime.spawn(leases::keep(Arc::clone(&leases), Arc::clone(&inner)));
@@ -586,18 +585,6 @@ async fn announce_once(inner: &Inner, gateway: Uuid, clock: impl Fn() -> i64) {
     if let Ok((gateways, theirs)) = outcome {
         inner.gateways.store(gateways, Ordering::Relaxed);
         inner.note_time(theirs, before, after);
-    }
-}
-
-/// Deletes buckets whose windows are long over from the store. A failure is only logged: such buckets take room, and do no other harm.
-async fn forget(inner: Arc<Inner>) {
-    loop {
-        if let Err(why) = inner.store.forget().await
-            && !inner.health.is_failing()
-        {
-            log::warn!(target: "turnpike", "counters of windows long over cannot be dropped: {why}");
-        }
-        tokio::time::sleep(FORGET_INTERVAL).await;
     }
 }
 
