@@ -562,9 +562,9 @@ async fn a_text_of_a_stream_that_cannot_be_read_does_not_pass() {
     }
 }
 
-/// A request that a hook beside the call denies is sent to no server of a hook that nothing waits for.
+/// A request that a parallel hook denies is sent to no server of a hook that nothing waits for.
 #[tokio::test]
-async fn what_a_hook_beside_the_call_denies_reaches_no_asynchronous_webhook() {
+async fn what_a_parallel_hook_denies_reaches_no_asynchronous_webhook() {
     let hooks = provider(r#"{"verdict":true}"#).await;
     let url = format!("http://127.0.0.1:{}/", hooks.port);
     for (streamed, sent) in [(false, WHOLE_CHAT.to_owned()), (true, chat_events(&["hello", " world"]))] {

@@ -261,18 +261,7 @@ impl ExplainContext<'_> {
         let reading = match plane {
             Plane::Data { body } => body,
             plane => {
-                let who = match plane {
-                    Plane::Models(_) => "the gateway, with its own list of models; no config is used",
-                    Plane::Options => "the gateway itself; no provider is asked",
-                    Plane::Files => OWN_FILES,
-                    Plane::ResponsesSocket => {
-                        "the gateway itself; each event on it is a POST to the same path"
-                    }
-                    Plane::SessionToken { .. } => {
-                        "the gateway itself, with a token of a realtime session; no provider is asked"
-                    }
-                    _ => "the control plane; no provider is asked",
-                };
+                let who = answered_by(&plane);
                 return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));
             }
         };
@@ -317,6 +306,20 @@ impl ExplainContext<'_> {
         let cache_headers = CacheHeaders::of(&gateway_headers);
         let headers = parsed.headers.clone();
         Ok((explained, Explained { client: Arc::clone(client), request, metadata, headers, cache_headers }))
+    }
+}
+
+/// Who answers what goes to no provider, or not as one request.
+const fn answered_by(plane: &Plane) -> &'static str {
+    match plane {
+        Plane::Models(_) => "the gateway, with its own list of models; no config is used",
+        Plane::Options => "the gateway itself; no provider is asked",
+        Plane::Files => OWN_FILES,
+        Plane::ResponsesSocket => "the gateway itself; each event on it is a POST to the same path",
+        Plane::SessionToken { .. } => {
+            "the gateway itself, with a token of a realtime session; no provider is asked"
+        }
+        _ => "the control plane; no provider is asked",
     }
 }
 

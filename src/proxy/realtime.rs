@@ -176,7 +176,7 @@ impl Tunnel<'_> {
         loop {
             match self.of_client.next_frame() {
                 Ok(None) => break,
-                Ok(Some(Frame::Control { raw, .. })) => self.to_provider(raw).await?,
+                Ok(Some(Frame::Control { raw, .. })) => self.send_provider(raw).await?,
                 Ok(Some(Frame::Message { raw, payload })) => self.take_message(raw, &payload).await?,
                 Err(error) => return self.refuse_frames(error).await,
             }
@@ -190,14 +190,14 @@ impl Tunnel<'_> {
         match self.realtime.from_client(payload).await {
             ClientStep::Pass if is_own => {
                 let text = std::str::from_utf8(payload).unwrap_or_default();
-                self.to_provider(text_frame(Sender::Client, text)).await
+                self.send_provider(text_frame(Sender::Client, text)).await
             }
-            ClientStep::Pass => self.to_provider(raw).await,
-            ClientStep::Replace(text) => self.to_provider(text_frame(Sender::Client, &text)).await,
+            ClientStep::Pass => self.send_provider(raw).await,
+            ClientStep::Replace(text) => self.send_provider(text_frame(Sender::Client, &text)).await,
             ClientStep::Drop => Ok(()),
-            ClientStep::Refuse(event) => self.to_client(text_frame(Sender::Provider, &event)).await,
+            ClientStep::Refuse(event) => self.send_client(text_frame(Sender::Provider, &event)).await,
             ClientStep::End(event) => {
-                self.to_client(text_frame(Sender::Provider, &event)).await?;
+                self.send_client(text_frame(Sender::Provider, &event)).await?;
                 self.close(POLICY_VIOLATION, "the key of this session is not good any more").await
             }
         }
@@ -208,16 +208,16 @@ impl Tunnel<'_> {
         loop {
             match self.of_provider.next_frame() {
                 Ok(None) => break,
-                Ok(Some(Frame::Control { raw, .. })) => self.to_client(raw).await?,
+                Ok(Some(Frame::Control { raw, .. })) => self.send_client(raw).await?,
                 Ok(Some(Frame::Message { raw, payload })) => {
                     let step = self.realtime.from_provider(&payload, &raw).await;
                     // First: what a client does not take any more must end at its provider all the same.
                     if let Some(event) = step.to_provider {
-                        self.to_provider(text_frame(Sender::Client, &event)).await?;
+                        self.send_provider(text_frame(Sender::Client, &event)).await?;
                     }
-                    self.to_client(raw).await?;
+                    self.send_client(raw).await?;
                     if let Some(event) = step.to_client {
-                        self.to_client(text_frame(Sender::Provider, &event)).await?;
+                        self.send_client(text_frame(Sender::Provider, &event)).await?;
                     }
                 }
                 Err(error) => return self.refuse_frames(error).await,
@@ -242,12 +242,12 @@ impl Tunnel<'_> {
 
     /// Ends the session at both ends.
     async fn close(&mut self, code: u16, reason: &str) -> std::result::Result<(), Over> {
-        let _ = self.to_provider(close_frame(Sender::Client, 1000, "")).await;
-        self.to_client(close_frame(Sender::Provider, code, reason)).await?;
+        let _ = self.send_provider(close_frame(Sender::Client, 1000, "")).await;
+        self.send_client(close_frame(Sender::Provider, code, reason)).await?;
         Err(Over)
     }
 
-    async fn to_provider(&mut self, frames: Bytes) -> std::result::Result<(), Over> {
+    async fn send_provider(&mut self, frames: Bytes) -> std::result::Result<(), Over> {
         let sent = self.provider.send_body(Some(frames), false).await;
         sent.map_err(|error| {
             self.ctx.request.failure = Some(failure::translate(&error.into_up(), None));
@@ -255,7 +255,7 @@ impl Tunnel<'_> {
         })
     }
 
-    async fn to_client(&mut self, frames: Bytes) -> std::result::Result<(), Over> {
+    async fn send_client(&mut self, frames: Bytes) -> std::result::Result<(), Over> {
         let mut chunk = Some(frames);
         native::response_body_filter(&mut chunk, false, self.ctx);
         let sent =

@@ -235,18 +235,22 @@ mod tests {
         judged.is_some_and(|judged| judged.adapter.is_some())
     }
 
+    fn chat_call(model: &str) -> Call<'_> {
+        let operation = Operation::ChatCompletions;
+        let path = "chat/completions";
+        Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false }
+    }
+
     #[test]
     fn thinking_that_is_dropped_is_no_effort() {
         let body = json!({"model": "gpt-5.5", "messages": [{"role": "user", "content": "x"}],
             "thinking": {"type": "enabled", "budget_tokens": 5000},
             "tools": [{"type": "function", "function": {"name": "f"}}]});
         let body = Body::parse(body.to_string().into()).unwrap();
-        let (operation, path, model) = (Operation::ChatCompletions, "chat/completions", "gpt-5.5");
-        let call =
-            Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
+        let call = chat_call("gpt-5.5");
         let account = Account::default();
         let openai = provider("openai").unwrap();
-        for (strict, sent_as) in [(true, operation), (false, Operation::Responses)] {
+        for (strict, sent_as) in [(true, Operation::ChatCompletions), (false, Operation::Responses)] {
             let options = PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None };
             let notes = &mut TranslationNotes::default();
             let prepared = prepare(openai, &call, &account, Some(&body), options, notes).unwrap();
@@ -256,9 +260,7 @@ mod tests {
 
     #[test]
     fn whether_a_chat_is_translated_is_judged_without_reading_it() {
-        let (operation, path, model) = (Operation::ChatCompletions, "chat/completions", "gpt-5.6");
-        let call =
-            Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
+        let call = chat_call("gpt-5.6");
         let openai = provider("openai").unwrap();
         for (members, may_be) in
             [(r#""tools":"no list""#, true), (r#""functions":[]"#, true), (r#""n":1"#, false)]

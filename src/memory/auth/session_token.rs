@@ -170,7 +170,7 @@ mod tests {
         let payload = token.strip_prefix(TOKEN_PREFIX).unwrap().split('.').next().unwrap();
         let json = String::from_utf8(URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap();
         let forged = token.replace(payload, &URL_SAFE_NO_PAD.encode(json.replace("\"app\"", "\"other\"")));
-        for wrong in [&*forged, "ek_tp_", "ek_tp_.", "ek_abc", &token[..token.len() - 2]] {
+        for wrong in [&*forged, "ek_tp_", "ek_tp_.", "ek_abc", token.split_at(token.len() - 2).0] {
             assert_eq!(
                 keys_now.verify_session(wrong.as_bytes(), at(0), false),
                 Err(unknown.clone()),

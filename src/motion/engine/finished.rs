@@ -36,14 +36,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     }
     // A response that broke after it had begun counts as the provider's failure, whatever its status was.
     if let (Some(error), Some(attempt)) = (&error, noted.attempts.all.last_mut())
-        && matches!(
-            error.kind,
-            Kind::Unreachable
-                | Kind::InvalidResponse
-                | Kind::UpstreamTimeout
-                | Kind::ProxyRefused
-                | Kind::ProxyUnreachable
-        )
+        && is_of_provider(error.kind)
     {
         attempt.error = Some(error.kind.row().code);
     }
@@ -87,6 +80,18 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         capture: noted.capture,
     });
     Finished { record, uncounted: noted.attempts.uncounted }
+}
+
+/// Whether such an error ended a response that a provider, or a proxy on the way to it, had begun.
+const fn is_of_provider(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Unreachable
+            | Kind::InvalidResponse
+            | Kind::UpstreamTimeout
+            | Kind::ProxyRefused
+            | Kind::ProxyUnreachable
+    )
 }
 
 fn received<D: Downstream>(client: &D, ctx: &RequestContext, noted: &RecordBuilder) -> ReceivedRequest {

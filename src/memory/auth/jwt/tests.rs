@@ -124,6 +124,16 @@ fn rsa_tokens_count_with_long_keys_and_their_own_algorithm() {
     }
 }
 
+/// The claims with another value for one of them, or without it.
+fn changed_claims(name: &str, value: Option<Value>) -> Value {
+    let mut claims = claims();
+    match value {
+        Some(value) => claims[name] = value,
+        None => drop(claims.as_object_mut().unwrap().remove(name)),
+    }
+    claims
+}
+
 #[test]
 fn a_token_with_one_thing_wrong_is_refused() {
     let provider = Provider::new();
@@ -134,16 +144,8 @@ fn a_token_with_one_thing_wrong_is_refused() {
         header[name] = value;
         provider.sign(&header, &claims())
     };
-    let claim = |name: &str, value: Value| {
-        let mut claims = claims();
-        claims[name] = value;
-        provider.token(&claims)
-    };
-    let without = |name: &str| {
-        let mut claims = claims();
-        claims.as_object_mut().unwrap().remove(name);
-        provider.token(&claims)
-    };
+    let claim = |name: &str, value: Value| provider.token(&changed_claims(name, Some(value)));
+    let without = |name: &str| provider.token(&changed_claims(name, None));
     let good = provider.token(&claims());
     let (message, signature) = good.rsplit_once('.').unwrap();
     let stranger = Provider::new().token(&claims());

@@ -29,7 +29,7 @@ impl Behalf {
         Self {
             metadata,
             config: ctx.limits.config.clone(),
-            prompt: ctx.record.named.prompt.as_ref().map(|found| found.prompt.slug.to_string()),
+            prompt: ctx.record.named.prompt.as_ref().map(|found| String::from(&*found.prompt.slug)),
         }
     }
 }
