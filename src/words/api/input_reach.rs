@@ -88,7 +88,10 @@ pub fn of(operation: Operation, body: &Body) -> Reach {
     // OpenAI keeps prompts that requests of the Responses API name.
     let names_prompt = operation == O::Responses && is_set(&"prompt");
     let text = body.bytes();
-    if names_prompt || REFERENCES.iter().any(|name| memchr::memmem::find(text, name.as_bytes()).is_some()) {
+    // The documents of a rerank request are its texts.
+    let is_reference = |name: &&&str| operation != O::Rerank || **name != "\"document";
+    let stands = |name: &&str| memchr::memmem::find(text, name.as_bytes()).is_some();
+    if names_prompt || REFERENCES.iter().filter(is_reference).any(stands) {
         return Reach::Referenced;
     }
     let has_tools = tools.is_some() || is_set(&"functions");
