@@ -4,7 +4,7 @@
 //! Not the content of `/metrics` (`metrics`), nor the axum bridge alone (unit tests in `net`).
 
 use crate::support::client::{client, new_trace};
-use crate::support::settings::{KEY, STANDARD};
+use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
 use crate::support::{Gateway, gateway, raw};
 use serde_json::Value;
 
@@ -92,7 +92,14 @@ async fn malformed_control_requests_are_answered_and_closed() {
         ("\x16\x03\x01\x02\x00 hello\r\n\r\n".to_owned(), "400"),
         ("OPTIONS / HTTP/1.0\r\n\r\n".to_owned(), "401"),
         ("GET /livez HTTP/1.0\r\n\r\n".to_owned(), "200"),
-        ("POST /v1/feedback HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n".to_owned(), "413"),
+        ("POST /v1/feedback HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n".to_owned(), "401"),
+        (
+            format!(
+                "POST /v1/feedback HTTP/1.1\r\nhost: x\r\nx-gateway-api-key: {OPERATOR_KEY}\r\n\
+                 content-length: 99999999\r\n\r\n"
+            ),
+            "413",
+        ),
         (format!("GET /livez HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20)), "4"),
     ] {
         let mut connection = raw::Raw::connect(port).await;

@@ -111,14 +111,13 @@ async fn open(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Result
     }
 }
 
-fn headers<'a>(provider: &'a Provider, key: &'a str, trace: &'a str) -> [(&'a str, &'a str); 5] {
-    [
-        ("x-gateway-api-key", key),
-        ("x-gateway-trace-id", trace),
-        ("x-gateway-provider", "openai"),
-        ("authorization", "Bearer k"),
-        ("x-gateway-custom-host", &provider.host),
-    ]
+/// The keys, and the provider as the operator's: what goes to a client's own host with the client's own key costs nothing.
+fn settings(provider: &Provider) -> String {
+    format!("{KEYS}providers: {{up: {{provider: openai, api_key: k, custom_host: '{}'}}}}\n", provider.host)
+}
+
+fn headers<'a>(key: &'a str, trace: &'a str) -> [(&'a str, &'a str); 3] {
+    [("x-gateway-api-key", key), ("x-gateway-trace-id", trace), ("x-gateway-provider", "@up")]
 }
 
 async fn next(socket: &mut Socket) -> Value {
@@ -157,15 +156,14 @@ async fn lines(gateway: &Gateway, trace: &str, count: usize) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_turn_is_held_charged_and_recorded() {
-    let gateway = Gateway::start(KEYS);
     let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
     for (key, code, until_when) in
         [("tp-soft-0123456789", "04", "ask the operator"), ("tp-rate-0123456789", "05", "Try again in")]
     {
         let trace = new_trace();
         let before = provider.count("response.create");
-        let mut socket =
-            open(&gateway, "realtime?model=gpt-realtime", &headers(&provider, key, &trace)).await.unwrap();
+        let mut socket = open(&gateway, "realtime?model=gpt-realtime", &headers(key, &trace)).await.unwrap();
         assert_eq!(next(&mut socket).await["type"], "session.created");
         for _ in 0..2 {
             assert_eq!(turn(&mut socket, json!({})).await.0, ["response.created", "response.done"], "{key}");
@@ -197,17 +195,17 @@ async fn each_turn_is_held_charged_and_recorded() {
         let session = lines.iter().find(|line| line["status"] == 101).unwrap();
         assert_eq!((refused, session.get("cost_usd")), (1, None), "{lines:?}");
         // Another session is refused at once where the budget is spent.
-        let again = open(&gateway, "realtime?model=gpt-realtime", &headers(&provider, key, &trace)).await;
+        let again = open(&gateway, "realtime?model=gpt-realtime", &headers(key, &trace)).await;
         assert!(matches!(again, Err((412 | 429, _))), "{:?}", again.err());
     }
 }
 
 #[tokio::test]
 async fn turns_that_the_provider_begins_are_held_as_well() {
-    let gateway = Gateway::start(KEYS);
     let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
     let trace = new_trace();
-    let rate = headers(&provider, "tp-rate-0123456789", &trace);
+    let rate = headers("tp-rate-0123456789", &trace);
     let mut socket = open(&gateway, "realtime?model=gpt-realtime", &rate).await.unwrap();
     next(&mut socket).await;
     let speech = || json!({"type": "input_audio_buffer.append", "audio": "SPEECH"});
@@ -234,10 +232,10 @@ async fn turns_that_the_provider_begins_are_held_as_well() {
 
 #[tokio::test]
 async fn a_hard_budget_holds_the_most_that_a_turn_can_cost() {
-    let gateway = Gateway::start(KEYS);
     let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
     let trace = new_trace();
-    let hard = headers(&provider, "tp-hard-0123456789", &trace);
+    let hard = headers("tp-hard-0123456789", &trace);
     let mut socket = open(&gateway, "realtime?model=gpt-realtime", &hard).await.unwrap();
     next(&mut socket).await;
     // Without a bound: 4,096 tokens of audio do not fit.
@@ -302,10 +300,10 @@ fn find_number(json: &Value, name: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn the_model_of_a_session_stays() {
-    let gateway = Gateway::start(KEYS);
     let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
     let trace = new_trace();
-    let bound = headers(&provider, "tp-bound-0123456789", &trace);
+    let bound = headers("tp-bound-0123456789", &trace);
     let mut socket = open(&gateway, "realtime?model=gpt-realtime", &bound).await.unwrap();
     next(&mut socket).await;
     send(&mut socket, json!({"type": "session.update", "session": {"model": "gpt-realtime", "n": 1}})).await;
@@ -407,9 +405,9 @@ async fn a_token_opens_sessions_of_its_key_and_ends_with_it() {
 #[tokio::test]
 async fn nothing_of_a_provider_opens_a_session_without_the_gateway() {
     let provider = Provider::start().await;
-    let gateway = Gateway::start(KEYS);
+    let gateway = Gateway::start(&settings(&provider));
     let trace = new_trace();
-    let free = headers(&provider, "tp-free-0123456789", &trace);
+    let free = headers("tp-free-0123456789", &trace);
     for path in [
         "/realtime/calls",
         "/realtime/calls/rtc_1/accept",

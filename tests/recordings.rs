@@ -93,7 +93,10 @@ fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
             let path = (recording.host == *host).then(|| recording.path.strip_prefix(prefix))??;
             Some((path, *provider))
         });
-        let Some((path, provider)) = found else { continue };
+        // The gateway itself makes tokens of realtime sessions, and refuses their calls (`realtime_turns`).
+        let Some((path, provider)) = found.filter(|(path, _)| !path.starts_with("realtime/")) else {
+            continue;
+        };
         let small = recording.body.len() <= BYTE_BY_BYTE;
         let mut cuts = vec![None];
         if recording.streamed {

@@ -125,15 +125,18 @@ async fn a_key_of_one_workspace_neither_purges_nor_sees_what_another_one_has() {
 
 #[tokio::test]
 async fn a_hit_counts_as_a_request_and_as_nothing_else() {
-    let gateway = Gateway::start(STANDARD);
+    let (upstream, _) = answering(|_, _| json_answer(WHOLE_CHAT)).await;
+    // The operator's provider: what is sent to a client's own with its own key costs nothing.
+    let provider =
+        format!("providers:\n  up: {{provider: openai, api_key: k, custom_host: '{}'}}\n", upstream.url());
+    let gateway = Gateway::start(&STANDARD.replace("providers:\n", &provider));
     let budget = |kind: &str| json!({"conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "api_key"}], "type": kind, "credit_limit": 100});
     let mut made = Vec::new();
     for kind in ["cost", "tokens", "requests"] {
         let policy = gateway.create(USAGE, &budget(kind)).await;
         made.push(format!("{USAGE}/{}/entities", policy["id"].as_str().unwrap()));
     }
-    let (upstream, _) = answering(|_, _| json_answer(WHOLE_CHAT)).await;
-    let call = Call::new(&gateway, &cached(at(&upstream, "openai")));
+    let call = Call::new(&gateway, &cached(json!({"provider": "@up"})));
     assert_eq!(call.send(&chat("money")).await.cache, "MISS");
     // A request is settled beside its response, so what it counted may be seen a moment later.
     let used = async |requests: f64| {

@@ -5,7 +5,7 @@
 use crate::limited_requests::USAGE;
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::provider::Provider;
-use crate::support::settings::KEY;
+use crate::support::settings::{KEY, STANDARD};
 use crate::support::sse::events;
 use crate::support::{Gateway, gateway};
 use reqwest::Method;
@@ -326,22 +326,22 @@ async fn provider_of(body: String) -> Provider {
     .await
 }
 
-/// A request to a provider of the test.
-fn at(
-    gateway: &Gateway,
-    provider: &Provider,
-    method: Method,
-    path: &str,
-    trace: &str,
-) -> reqwest::RequestBuilder {
-    let call = client().request(method, format!("{}/{path}", gateway.base_url())).bearer_auth("sk-own");
-    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "openai");
-    call.header("x-gateway-custom-host", provider.base_url()).header("x-gateway-trace-id", trace)
+/// A gateway whose operator pays for this provider: what goes to a client's own host with the client's own key costs nothing.
+fn gateway_with(provider: &Provider) -> Gateway {
+    let stored =
+        format!("  up: {{provider: openai, api_key: sk-own, custom_host: '{}'}}\n", provider.base_url());
+    Gateway::start(&STANDARD.replace("providers:\n", &format!("providers:\n{stored}")))
+}
+
+/// A request to its provider.
+fn at(gateway: &Gateway, method: Method, path: &str, trace: &str) -> reqwest::RequestBuilder {
+    let call = client().request(method, format!("{}/{path}", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@up");
+    call.header("x-gateway-trace-id", trace)
 }
 
 #[tokio::test]
 async fn searches_of_the_responses_api_are_charged_by_the_piece() {
-    let gateway = gateway();
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}});
     let page = json!({"id": "ws_2", "type": "web_search_call", "status": "completed", "action": {"type": "open_page", "url": "u"}});
     let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
@@ -377,9 +377,10 @@ async fn searches_of_the_responses_api_are_charged_by_the_piece() {
         (events(&counted), true, 3),
     ] {
         let provider = provider_of(body).await;
+        let gateway = gateway_with(&provider);
         let trace = new_trace();
         let body = json!({"model": "gpt-4o-mini", "input": "Search.", "stream": stream, "tools": [{"type": "web_search"}]});
-        let call = at(&gateway, &provider, Method::POST, "responses", &trace).json(&body);
+        let call = at(&gateway, Method::POST, "responses", &trace).json(&body);
         call.send().await.unwrap().text().await.unwrap();
         let line = gateway.access_line(&trace).await;
         assert_eq!((tokens(&line), &line["web_searches"]), ((1000, 100), &json!(searches)), "{line}");
@@ -391,9 +392,10 @@ async fn searches_of_the_responses_api_are_charged_by_the_piece() {
 
 #[tokio::test]
 async fn what_reads_is_not_charged_and_what_makes_a_batch_has_an_unknown_cost() {
-    let gateway = gateway();
     let usage = json!({"id": "x", "object": "batch", "model": "gpt-4o-mini",
         "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}});
+    let provider = provider_of(usage.to_string()).await;
+    let gateway = gateway_with(&provider);
     for (method, path, wanted) in [
         (Method::POST, "proxy/some/other/api", Some("priced")),
         // A chat that the provider has stored.
@@ -405,9 +407,8 @@ async fn what_reads_is_not_charged_and_what_makes_a_batch_has_an_unknown_cost() 
         // What it reports is what all its requests have used so far.
         (Method::POST, "proxy/messages/batches", Some("unknown")),
     ] {
-        let provider = provider_of(usage.to_string()).await;
         let trace = new_trace();
-        let call = at(&gateway, &provider, method.clone(), path, &trace);
+        let call = at(&gateway, method.clone(), path, &trace);
         let call = if method == Method::POST { call.json(&json!({"model": "gpt-4o-mini"})) } else { call };
         assert_eq!(call.send().await.unwrap().status(), 200, "{path}");
         let line = gateway.access_line(&trace).await;

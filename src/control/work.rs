@@ -3,7 +3,7 @@
 //! A table with a row for each kind of work; a route names its kind. What reads the log store is bounded by the ledger itself
 //! (`memory::ledger::questions`), which other rooms use as well.
 
-use memory::net::inbound::places::{Bounds, Place, Places};
+use memory::net::inbound::places::{Place, PlaceBounds, Places};
 use std::time::Duration;
 use words::error::Error;
 
@@ -19,8 +19,8 @@ pub(super) enum Work {
 }
 
 /// So much at a time that others get a core, and so few waiting that none waits long.
-const COMPUTE: Bounds = Bounds { running: 4, waiting: 32, wait: WAIT };
-const TRIAL: Bounds = Bounds { running: 8, waiting: 32, wait: WAIT };
+const COMPUTE: PlaceBounds = PlaceBounds { running: 4, waiting: 32, wait: WAIT };
+const TRIAL: PlaceBounds = PlaceBounds { running: 8, waiting: 32, wait: WAIT };
 const WAIT: Duration = Duration::from_secs(10);
 
 /// The places of all kinds. None waits for another kind.

@@ -582,13 +582,10 @@ fn overridden_body(target: &Target, request: &Request, body: &Body) -> Option<Bo
         let edits = gemini::override_edits(body, params);
         return if edits.is_empty() { None } else { Body::parse(body.edit(&edits)).ok() };
     }
-    let mut edits: Vec<Edit<'_>> = target
-        .policies
-        .override_params
-        .iter()
-        .map(|(name, value)| Edit::Set(name.as_str(), Cow::Borrowed(value.as_ref())))
-        .collect();
-    let overridden = target.policies.override_params.iter().any(|(name, _)| name == "model");
+    let overrides = &target.policies.override_params;
+    let set = overrides.iter().map(|(name, value)| Edit::Set(name, Cow::Borrowed(value)));
+    let mut edits: Vec<Edit<'_>> = set.collect();
+    let overridden = overrides.iter().any(|(name, _)| name == "model");
     if request.renames_for(target) && !overridden {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));

@@ -30,20 +30,20 @@ pub struct Components {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     list: Vec<Arc<str>>,
-    known: HashSet<Arc<str>>,
+    listed: HashSet<Arc<str>>,
 }
 
 impl Names {
     pub(super) fn add(&mut self, name: &str) {
-        if !self.known.contains(name) {
+        if !self.listed.contains(name) {
             let name: Arc<str> = name.into();
             self.list.push(Arc::clone(&name));
-            self.known.insert(name);
+            self.listed.insert(name);
         }
     }
 
     fn has(&self, name: &str) -> bool {
-        self.known.contains(name)
+        self.listed.contains(name)
     }
 }
 

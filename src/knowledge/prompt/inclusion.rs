@@ -125,12 +125,12 @@ pub(super) fn included(nodes: &[Node]) -> Vec<&PartialRef> {
 fn add_included<'n>(
     nodes: &'n [Node],
     included: &mut Vec<&'n PartialRef>,
-    known: &mut HashSet<&'n PartialRef>,
+    listed: &mut HashSet<&'n PartialRef>,
 ) {
     for node in nodes {
         match node {
-            Node::Partial { partial, .. } if known.insert(partial) => included.push(partial),
-            Node::Section { nodes, .. } => add_included(nodes, included, known),
+            Node::Partial { partial, .. } if listed.insert(partial) => included.push(partial),
+            Node::Section { nodes, .. } => add_included(nodes, included, listed),
             Node::Partial { .. } | Node::Text(_) | Node::Value(_) | Node::VariablePartial { .. } => {}
         }
     }

@@ -16,6 +16,7 @@ pub mod key_body;
 pub mod key_format;
 pub mod key_records;
 mod key_search;
+mod refusals;
 pub mod roles;
 mod service_keys;
 pub mod session_token;
@@ -30,6 +31,7 @@ pub use identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
+use refusals::{key_in_query, no_key, refused};
 pub use service_keys::{DEFAULT_WORKSPACE, IdentityRefusal, ServiceKeys};
 pub use session_token::{SessionClient, SessionGrant, is_token};
 use std::borrow::Cow;
@@ -170,38 +172,6 @@ fn own_header<'a>(
 ) -> Option<(&'a HeaderName, &'a HeaderValue)> {
     let found = |name: &'a HeaderName| Some((name, headers.get(name).filter(|value| !value.is_empty())?));
     keys.headers.iter().find_map(found)
-}
-
-fn no_key() -> Error {
-    let message = "No service key. Send it in x-gateway-api-key, as the bearer in Authorization, or where your client \
-                   library puts its key (x-api-key, api-key, x-goog-api-key). Error Code: 03";
-    Error::unauthorized(message).with_param("x-gateway-api-key")
-}
-
-fn key_in_query() -> Error {
-    let message = "A key in the query is not read here: send it in x-gateway-api-key, or as the bearer in Authorization. Error Code: 03";
-    Error::unauthorized(message).with_param("x-gateway-api-key")
-}
-
-fn refused(refusal: &IdentityRefusal, place: &str) -> Error {
-    match refusal {
-        IdentityRefusal::Key(KeyRefusal::Unknown) => unknown_key(place),
-        IdentityRefusal::Key(KeyRefusal::Expired(end)) => {
-            Error::key_expired(&end.to_string()).with_param(place)
-        }
-        IdentityRefusal::Token(TokenRefusal::Expired) => {
-            Error::token_expired(TokenRefusal::Expired.code()).with_param(place)
-        }
-        IdentityRefusal::Token(refusal) => Error::bad_token(refusal.code()).with_param(place),
-    }
-}
-
-fn unknown_key(place: &str) -> Error {
-    // LiteLLM recognizes an authentication error by OpenAI's words, not by status or code.
-    let message = format!(
-        "Unknown service key in {place}. Incorrect API key provided: send one of the keys the operator gave out. Error Code: 03"
-    );
-    Error::unauthorized(message).with_param(place)
 }
 
 #[cfg(test)]

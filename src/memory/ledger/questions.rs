@@ -5,7 +5,7 @@
 //! (`analytics::budget`).
 
 use super::log_store::LogError;
-use crate::net::inbound::places::{Bounds, Place, Places};
+use crate::net::inbound::places::{Place, PlaceBounds, Places};
 use std::time::Duration;
 
 /// What is asked of the log store.
@@ -66,7 +66,7 @@ struct KindPlaces {
 impl Default for Questions {
     fn default() -> Self {
         let of = |Row { question, name, waiting }| {
-            let places = Places::new(Bounds { running: RUNNING, waiting, wait: WAIT });
+            let places = Places::new(PlaceBounds { running: RUNNING, waiting, wait: WAIT });
             KindPlaces { question, name, places }
         };
         Self(TABLE.into_iter().map(of).collect())

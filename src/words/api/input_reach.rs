@@ -9,8 +9,8 @@ use crate::json::walk;
 /// From where a model has its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// All of it is text in the body. `has_tools`: vendors add instructions for tools, which it does not show.
-    Visible { has_tools: bool },
+    /// All of it is text in the body, but for what vendors add.
+    Visible,
     /// The body names or has something whose tokens are not its bytes: an image, a file, an earlier response.
     Referenced,
     /// The provider brings things into the conversation while it responds, and has the model read it again.
@@ -85,6 +85,11 @@ pub fn of(operation: Operation, body: &Body) -> Reach {
     {
         return Reach::Hosted;
     }
+    // The models of GPT-5.6 in the mode `pro` run several times for one response, and report all of it.
+    let reasoning = body.value("reasoning").unwrap_or_default();
+    if memchr::memmem::find(reasoning, b"\"pro\"").is_some() {
+        return Reach::Hosted;
+    }
     // OpenAI keeps prompts that requests of the Responses API name.
     let names_prompt = operation == O::Responses && is_set(&"prompt");
     let text = body.bytes();
@@ -94,8 +99,7 @@ pub fn of(operation: Operation, body: &Body) -> Reach {
     if names_prompt || REFERENCES.iter().filter(is_reference).any(stands) {
         return Reach::Referenced;
     }
-    let has_tools = tools.is_some() || is_set(&"functions");
-    Reach::Visible { has_tools }
+    Reach::Visible
 }
 
 /// Whether a tool is the client's own, which the provider does not run.
@@ -120,11 +124,10 @@ mod tests {
     #[test]
     fn a_body_reaches_as_far_as_what_it_names() {
         use Operation::{ChatCompletions, GenerateContent, Images, Messages, Rerank, Responses};
-        let visible = Reach::Visible { has_tools: false };
-        let with_tools = Reach::Visible { has_tools: true };
+        let visible = Reach::Visible;
         for (operation, json, wanted) in [
             (ChatCompletions, r#"{"messages":[{"role":"user","content":"Hello"}]}"#, visible),
-            (ChatCompletions, r#"{"tools":[{"type":"function","function":{"name":"f"}}]}"#, with_tools),
+            (ChatCompletions, r#"{"tools":[{"type":"function","function":{"name":"f"}}]}"#, visible),
             (ChatCompletions, r#"{"tools":null}"#, visible),
             (ChatCompletions, r#"{"tools":[{"type":"web_search"}]}"#, Reach::Hosted),
             (ChatCompletions, r#"{"web_search_options":{}}"#, Reach::Hosted),
@@ -133,12 +136,14 @@ mod tests {
                 r#"{"messages":[{"content":[{"type":"image_url","image_url":{"url":"u"}}]}]}"#,
                 Reach::Referenced,
             ),
-            (Messages, r#"{"tools":[{"name":"f","input_schema":{}}]}"#, with_tools),
+            (Messages, r#"{"tools":[{"name":"f","input_schema":{}}]}"#, visible),
             (Messages, r#"{"tools":[{"name":"f","type":"bash_20250124"}]}"#, Reach::Hosted),
             (Responses, r#"{"input":"a"}"#, visible),
+            (Responses, r#"{"input":"a","reasoning":{"effort":"high"}}"#, visible),
+            (Responses, r#"{"input":"a","reasoning":{"mode":"pro"}}"#, Reach::Hosted),
             (Responses, r#"{"input":"a","previous_response_id":"r"}"#, Reach::Referenced),
             (Responses, r#"{"prompt":{"id":"p"}}"#, Reach::Referenced),
-            (GenerateContent, r#"{"tools":[{"functionDeclarations":[]}]}"#, with_tools),
+            (GenerateContent, r#"{"tools":[{"functionDeclarations":[]}]}"#, visible),
             (GenerateContent, r#"{"tools":[{"googleSearch":{}}]}"#, Reach::Hosted),
             (Rerank, r#"{"query":"q","documents":["a"]}"#, visible),
             (Images, r#"{"prompt":"a"}"#, Reach::Hosted),

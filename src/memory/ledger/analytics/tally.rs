@@ -233,7 +233,7 @@ impl Tally {
     fn group(&mut self, bucket: u32, number: u32) -> Result<&mut Group, Unanswered> {
         let has_room = self.groups.len() < MAX_GROUPS;
         match self.groups.entry((bucket, number)) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(_) if !has_room => Err(Unanswered::TooManyGroups),
             Entry::Vacant(place) => {
                 let value = usize::try_from(number).ok().and_then(|at| self.values.get(at)?.as_deref());

@@ -274,7 +274,7 @@ fn a_question_with_too_many_groups_is_given_up() {
 }
 
 #[test]
-fn a_question_tells_what_it_holds_and_is_given_up_where_that_is_too_much() {
+fn a_question_reports_what_it_holds_and_is_given_up_where_that_is_too_much() {
     let query = Query {
         filter: Filter::default(),
         range: 0..DAY,
@@ -282,8 +282,8 @@ fn a_question_tells_what_it_holds_and_is_given_up_where_that_is_too_much() {
         by: By::User,
         has_percentiles: false,
     };
-    let told = Arc::new(AtomicUsize::new(0));
-    let held = Arc::clone(&told);
+    let reported = Arc::new(AtomicUsize::new(0));
+    let held = Arc::clone(&reported);
     let may_hold = move |bytes| {
         held.store(bytes, Ordering::Relaxed);
         bytes <= 10 << 20
@@ -294,8 +294,8 @@ fn a_question_tells_what_it_holds_and_is_given_up_where_that_is_too_much() {
         |user: usize| tally.add_sample(&Sample::of(&row), Some(&user.to_string()), &FeedbackSum::default());
     let users = (0..tally::MAX_GROUPS).take_while(|user| add(*user).is_ok()).count();
     assert!((2_000..40_000).contains(&users), "{users}");
-    let told = told.load(Ordering::Relaxed);
-    assert!((10 << 20..11 << 20).contains(&told), "{told}");
+    let reported = reported.load(Ordering::Relaxed);
+    assert!((10 << 20..11 << 20).contains(&reported), "{reported}");
     assert_eq!(add(0), Ok(()));
 }
 

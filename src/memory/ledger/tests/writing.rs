@@ -331,13 +331,13 @@ async fn a_few_questions_run_some_wait_and_the_others_are_refused() {
     let store = Arc::<Scripted>::default();
     let ledger = Arc::new(start(&store, folder.path(), 1 << 20, 1 << 20));
     let ends = Arc::new(AtomicBool::new(false));
-    let ask = || {
+    let question = || {
         let ledger = Arc::clone(&ledger);
         let question = slow(Arc::clone(&ends));
         tokio::spawn(async move { ledger.run(Question::Sums, Duration::from_secs(60), question).await })
     };
     let sums = || ledger.question_counts().into_iter().find(|counts| counts.kind == "sums").unwrap();
-    let mut asked: Vec<_> = (0..150).map(|_| ask()).collect();
+    let mut questions: Vec<_> = (0..150).map(|_| question()).collect();
     while sums().refused < 130 {
         tokio::task::yield_now().await;
     }
@@ -346,15 +346,15 @@ async fn a_few_questions_run_some_wait_and_the_others_are_refused() {
     let rows = ledger.run(Question::Rows, Duration::from_secs(60), |_, _| Ok(7)).await;
     assert_eq!(rows, Ok(7));
     // One whose client leaves is stopped, and the next one gets its place.
-    asked.retain(|task| !task.is_finished());
-    assert_eq!(asked.len(), 20);
-    asked.remove(0).abort();
+    questions.retain(|task| !task.is_finished());
+    assert_eq!(questions.len(), 20);
+    questions.remove(0).abort();
     while sums().waiting == 16 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((sums().running, sums().waiting), (4, 15));
     ends.store(true, Ordering::Relaxed);
-    for task in asked {
+    for task in questions {
         assert_eq!(task.await.unwrap(), Ok(()));
     }
     assert_eq!((sums().running, sums().waiting, sums().refused), (0, 0, 130));

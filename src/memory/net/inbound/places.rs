@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The bounds of one kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct PlaceBounds {
     /// So many at a time.
     pub running: usize,
     /// So many wait for them.
@@ -22,7 +22,7 @@ pub struct Bounds {
 /// The places of one kind of work.
 #[derive(Debug)]
 pub struct Places {
-    bounds: Bounds,
+    bounds: PlaceBounds,
     free: Arc<Semaphore>,
     waiting: AtomicUsize,
     refused: AtomicUsize,
@@ -48,7 +48,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Places {
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: PlaceBounds) -> Self {
         Self {
             bounds,
             free: Arc::new(Semaphore::new(bounds.running)),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn places(running: usize, waiting: usize) -> Arc<Places> {
-        Arc::new(Places::new(Bounds { running, waiting, wait: Duration::from_secs(5) }))
+        Arc::new(Places::new(PlaceBounds { running, waiting, wait: Duration::from_secs(5) }))
     }
 
     #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_ever_and_who_leaves_makes_room() {
+    async fn waiting_ends_in_time_and_who_leaves_makes_room() {
         let places = places(1, 1);
         let _first = places.take().await.unwrap();
         assert!(places.take().await.is_err(), "it took too long");

@@ -23,18 +23,18 @@ pub(super) struct Questions(mpsc::Receiver<oneshot::Sender<Piece>>);
 impl Questions {
     /// A body, and what is asked while it is read.
     pub fn new() -> (Self, Body) {
-        let (ask, asked) = mpsc::channel::<oneshot::Sender<Piece>>(1);
-        let pieces = stream::unfold(Some(ask), |ask| async move {
-            let ask = ask?;
+        let (wants, wanted) = mpsc::channel::<oneshot::Sender<Piece>>(1);
+        let pieces = stream::unfold(Some(wants), |wants| async move {
+            let wants = wants?;
             let (answer, answered) = oneshot::channel();
-            ask.send(answer).await.ok()?;
+            wants.send(answer).await.ok()?;
             match answered.await {
-                Ok(Ok(Some(piece))) => Some((Ok(piece), Some(ask))),
+                Ok(Ok(Some(piece))) => Some((Ok(piece), Some(wants))),
                 Ok(Err(error)) => Some((Err(error), None)),
                 Ok(Ok(None)) | Err(_) => None,
             }
         });
-        (Self(asked), Body::from_stream(pieces))
+        (Self(wanted), Body::from_stream(pieces))
     }
 
     /// The next question; waits for ever where none comes any more.
