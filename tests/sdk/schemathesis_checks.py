@@ -34,6 +34,8 @@ BEYOND_A_SCHEMA = [
     (r"defaults\.(input|output)_guardrails\[\d+\]", "names no guardrail"),
     ("expires_at|rotation_policy.*", "must be in the future"),
     (r"(.*\.)?alert_threshold", "must be below credit_limit"),
+    (r"(.*\.)?raise\.amount", "must be above 0"),
+    (r"(.*\.)?raise\.amount", "must be at most"),
     (r"(.*\.)?periodic_reset_days", "cannot be combined"),
     (r"(.*\.)?fit", "needs hard"),
     # Dollars have a smaller bound than tokens.
