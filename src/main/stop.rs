@@ -21,8 +21,9 @@ const READINESS_DELAY: Duration = Duration::from_millis(500);
 /// The drain is complete after this long without a request in flight: a connection accepted just now has not sent its
 /// request yet, and the last frames of an HTTP/2 response are written after its end.
 const QUIET_PERIOD: Duration = Duration::from_millis(300);
-/// Time for error events to reach their clients after the grace period.
-const ERROR_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time after the grace period for error events to reach their clients, and for what was used until then to be counted and recorded: a busy
+/// machine takes a second to make the tokenizer.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the cache's shared store may take for what was cached last.
 const CACHE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the last access lines; an output that hangs must not delay the exit.
@@ -168,7 +169,7 @@ impl Drain {
         if left > 0 {
             log::warn!(target: "turnpike", "the grace period is over: {left} requests are aborted");
             self.shared.lifecycle.abort();
-            self.until_quiet(Instant::now() + ERROR_EVENT_TIMEOUT).await;
+            self.until_quiet(Instant::now() + ABORT_TIMEOUT).await;
         }
     }
 
