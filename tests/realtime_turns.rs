@@ -230,6 +230,31 @@ async fn turns_that_the_provider_begins_are_held_as_well() {
     assert_eq!(lines.iter().filter(|line| line["cost_status"] == "unknown").count(), 2, "{lines:?}");
 }
 
+/// A turn that nobody reports is charged what was held for it, so that leaving before its end is not free.
+#[tokio::test]
+async fn turns_without_a_report_spend_a_soft_budget() {
+    let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
+    for left in 0..40 {
+        let trace = new_trace();
+        let soft = headers("tp-soft-0123456789", &trace);
+        let mut socket = match open(&gateway, "realtime?model=gpt-realtime", &soft).await {
+            Ok(socket) => socket,
+            Err((status, body)) => {
+                assert!(status == 412 && left > 0, "{left}: {status} {body}");
+                return;
+            }
+        };
+        next(&mut socket).await;
+        send(&mut socket, json!({"type": "response.create", "response": {"instructions": "hang"}})).await;
+        assert_eq!(next(&mut socket).await["type"], "response.created");
+        socket.close(None).await.unwrap();
+        drop(socket);
+        lines(&gateway, &trace, 2).await;
+    }
+    panic!("forty turns without a report left the budget as it was");
+}
+
 #[tokio::test]
 async fn a_hard_budget_holds_the_most_that_a_turn_can_cost() {
     let provider = Provider::start().await;

@@ -43,7 +43,7 @@ pub(super) fn check_role(
         return Ok(());
     }
     let message = format!(
-        "The calling key cannot give the role {}: it is above its own, or allows what the key does not hold.",
+        "The calling key can neither give nor take the role {}: it is above its own, or allows what the key does not hold.",
         role.as_str()
     );
     Err(Error::forbidden(message).with_param(param.into()))

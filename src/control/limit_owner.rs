@@ -113,10 +113,15 @@ fn is_of_organisation(call: &Call, record: &Record, name: &str) -> bool {
     !call.catalog().is_ok_and(|catalog| is_of_workspace(call, &catalog, maker))
 }
 
-/// Whether a key of a workspace has this id, or one of the settings this name.
+/// Whether a key of a workspace has this id, or one of the settings this name, or a person who has no role above the workspaces' this id.
 fn is_of_workspace(call: &Call, catalog: &Catalog, maker: &str) -> bool {
     match Uuid::try_parse(maker) {
-        Ok(id) => catalog.get(Kind::ApiKey, id).is_some_and(|key| key.workspace.is_some()),
+        Ok(id) => {
+            let is_member =
+                |user: &Record| !matches!(member(&members(user), "role").as_str(), Some("owner" | "admin"));
+            catalog.get(Kind::ApiKey, id).is_some_and(|key| key.workspace.is_some())
+                || catalog.get(Kind::User, id).is_some_and(|user| is_member(user))
+        }
         Err(_) => {
             let keys = &call.snapshot.settings.auth.keys;
             keys.iter().any(|key| key.name == maker && key.workspace.is_some())

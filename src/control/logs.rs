@@ -30,6 +30,8 @@ use words::settings::scopes::Scope;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a row of a list takes, as it is read and as it is shown.
 const ROW_BYTES: usize = 8 << 10;
+/// What a log keeps of a request and its response besides their bodies, at most: their headers.
+const MAX_HEADERS: usize = 128 << 10;
 /// How often a body of a log is copied while it is unpacked and shown.
 const BODY_COPIES: usize = 8;
 /// The logs of a trace that `GET /v1/logs/{trace id}` chooses from.
@@ -234,7 +236,10 @@ async fn read(call: Call) -> Result<Reply, Error> {
         return Err(Error::not_found(message).with_unknown_name(&named));
     };
     let without_bodies = call.data_access().without_bodies;
-    let _held = call.hold(BODY_COPIES * call.snapshot.settings.logs.max_payload_bytes)?;
+    // Of the request and the response that were kept, as far as they were.
+    let kept = usize::try_from(row.bytes_in.saturating_add(row.bytes_out)).unwrap_or(usize::MAX);
+    let kept = kept.saturating_add(MAX_HEADERS).min(call.snapshot.settings.logs.max_payload_bytes);
+    let _held = call.hold(if without_bodies { 0 } else { BODY_COPIES * kept })?;
     let of_row = row.clone();
     let (attempts, payload) = ledger
         .run(Question::Rows, READ_TIMEOUT, move |store, _| {

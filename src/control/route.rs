@@ -187,7 +187,7 @@ impl Route {
         self
     }
 
-    /// Says that it compiles or renders what it is sent, which takes a body of 1 MiB and a place.
+    /// Says that it compiles what it is sent, which takes a body of 1 MiB and a place.
     pub const fn computes(self) -> Self {
         self.works_at(Work::Compute).takes(MaxBody::Large)
     }

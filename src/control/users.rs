@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use memory::auth::identity::Role;
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -125,6 +125,21 @@ pub(super) const ROUTES: &[Route] = &[
 /// How long an invite can be taken up.
 const INVITE_DAYS: i64 = 7;
 
+/// Whether the client may take the role of this user.
+///
+/// # Errors
+/// 403 for a role that it could not give, 409 for the last owner's.
+fn check_loss(call: &Call, user: &Map<String, Value>) -> Result<(), Error> {
+    let role = member(user, "role");
+    giving::check_role(call, role.as_str().and_then(Role::of_organisation), None, "role")?;
+    let owners =
+        call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
+    if role == "owner" && owners < 2 {
+        return Err(Error::conflict("The organisation's last owner stays one."));
+    }
+    Ok(())
+}
+
 struct User;
 
 impl Resource for User {
@@ -138,10 +153,8 @@ impl Resource for User {
             return Err(Error::invalid_request("role", "The user has this role already."));
         }
         giving::check_role(call, call.text("role").and_then(Role::of_organisation), None, "role")?;
-        let owners =
-            call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
-        if call.has("role") && member(body, "role") == "owner" && owners < 2 {
-            return Err(Error::conflict("The organisation's last owner stays one."));
+        if call.has("role") {
+            check_loss(call, body)?;
         }
         for name in ["role", "first_name", "last_name"] {
             if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
@@ -161,6 +174,7 @@ impl Resource for User {
 
     /// With the person's memberships and keys.
     fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        check_loss(call, &members(record))?;
         let catalog = call.catalog()?;
         let id = record.id.to_string();
         let mut changes = vec![Change::Delete { kind: Self::KIND, id: record.id }];

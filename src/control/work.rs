@@ -12,14 +12,17 @@ use words::error::Error;
 pub(super) enum Work {
     /// Nothing that takes a while.
     Little,
-    /// Compiling and rendering what the client sent: configs, guardrails with patterns and schemas, templates, explanations.
+    /// Compiling what the client sent: configs, guardrails with patterns and schemas, templates, explanations. It may wait for the store.
     Compute,
+    /// Rendering a prompt: nothing outside of the process is waited for.
+    Render,
     /// A guardrail that is tried: its checks may call other servers, which take their time.
     Trial,
 }
 
 /// So much at a time that others get a core, and so few waiting that none waits long.
 const COMPUTE: PlaceBounds = PlaceBounds { running: 4, waiting: 32, wait: WAIT };
+const RENDER: PlaceBounds = PlaceBounds { running: 4, waiting: 32, wait: WAIT };
 const TRIAL: PlaceBounds = PlaceBounds { running: 8, waiting: 32, wait: WAIT };
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -27,12 +30,13 @@ const WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct WorkPlaces {
     compute: Places,
+    render: Places,
     trial: Places,
 }
 
 impl Default for WorkPlaces {
     fn default() -> Self {
-        Self { compute: Places::new(COMPUTE), trial: Places::new(TRIAL) }
+        Self { compute: Places::new(COMPUTE), render: Places::new(RENDER), trial: Places::new(TRIAL) }
     }
 }
 
@@ -45,6 +49,7 @@ impl WorkPlaces {
         let places = match work {
             Work::Little => return Ok(None),
             Work::Compute => &self.compute,
+            Work::Render => &self.render,
             Work::Trial => &self.trial,
         };
         places.take().await.map(Some).map_err(|_| {
@@ -79,18 +84,19 @@ mod tests {
         }
         let refusal = work.place(Work::Compute).await.unwrap_err();
         assert_eq!((refusal.status(), refusal.retry_after()), (503, Some(1)));
-        assert!(work.place(Work::Trial).await.is_ok() && work.place(Work::Little).await.is_ok());
+        for other in [Work::Render, Work::Trial, Work::Little] {
+            assert!(work.place(other).await.is_ok(), "{other:?}");
+        }
     }
 
     #[test]
     fn a_route_that_reads_a_body_by_itself_or_compiles_one_names_its_work() {
         let of =
             |path: &'static str| routes().filter(move |route| route.path == path && route.method != "GET");
-        for path in
-            ["/v1/explain", "/v1/prompts", "/v1/prompts/{id}/render", "/v1/configs", "/v1/guardrails/{id}"]
-        {
+        for path in ["/v1/explain", "/v1/prompts", "/v1/configs", "/v1/guardrails/{id}"] {
             assert!(of(path).any(|route| route.work == Work::Compute), "{path}");
         }
+        assert!(of("/v1/prompts/{id}/render").all(|route| route.work == Work::Render));
         assert!(of("/v1/guardrails/{id}/test").all(|route| route.work == Work::Trial));
         let mut small = routes().filter(|route| matches!(route.body, Body::None));
         assert!(small.all(|route| route.work == Work::Little));

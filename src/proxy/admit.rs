@@ -320,7 +320,11 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
-    if session.req_header().method != Method::GET {
+    let header = session.req_header();
+    let offer = header.headers.get(&UPGRADE);
+    if header.method != Method::GET
+        || offer.is_some_and(|offer| !offer.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    {
         // Only a GET opens a websocket (RFC 6455, section 4.1). Some clients offer HTTP/2 with every request (`Upgrade: h2c`, as Java's does):
         // theirs are requests like any other, and pass all layers.
         session.req_header_mut().remove_header(&UPGRADE);

@@ -27,6 +27,7 @@ use words::error::Error;
 
 /// The code of the close frame of a session that is ended because of its key (RFC 6455, 7.4.1).
 const POLICY_VIOLATION: u16 = 1008;
+const NO_KEY: &str = "the key of this session is not good any more";
 /// That of one for which there is not enough memory.
 const TRY_AGAIN: u16 = 1013;
 
@@ -198,7 +199,7 @@ impl Tunnel<'_> {
             ClientStep::Refuse(event) => self.send_client(text_frame(Sender::Provider, &event)).await,
             ClientStep::End(event) => {
                 self.send_client(text_frame(Sender::Provider, &event)).await?;
-                self.close(POLICY_VIOLATION, "the key of this session is not good any more").await
+                self.close(POLICY_VIOLATION, NO_KEY).await
             }
         }
     }
@@ -218,6 +219,9 @@ impl Tunnel<'_> {
                     self.send_client(raw).await?;
                     if let Some(event) = step.to_client {
                         self.send_client(text_frame(Sender::Provider, &event)).await?;
+                    }
+                    if step.ends {
+                        return self.close(POLICY_VIOLATION, NO_KEY).await;
                     }
                 }
                 Err(error) => return self.refuse_frames(error).await,

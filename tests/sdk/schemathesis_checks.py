@@ -36,6 +36,8 @@ BEYOND_A_SCHEMA = [
     (r"(.*\.)?alert_threshold", "must be below credit_limit"),
     (r"(.*\.)?raise\.amount", "must be above 0"),
     (r"(.*\.)?raise\.amount", "must be at most"),
+    (r"(.*\.)?raise", "needs credit_limit"),
+    (r"alert_emails\[\d+\]", "must be an address"),
     (r"(.*\.)?periodic_reset_days", "cannot be combined"),
     (r"(.*\.)?fit", "needs hard"),
     # Dollars have a smaller bound than tokens.

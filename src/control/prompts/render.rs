@@ -3,7 +3,8 @@
 use super::super::call::{Call, by_id_or_slug};
 use super::super::field::{Field, Type, required};
 use super::super::reply::Reply;
-use super::super::route::{Access, Route, Shape, post};
+use super::super::route::{Access, MaxBody, Route, Shape, post};
+use super::super::work::Work;
 use bytes::Bytes;
 use knowledge::prompt::{PromptReference, RenderedPrompt, TemplateKind};
 use memory::state::large_work::{self, translation};
@@ -32,7 +33,8 @@ pub(super) const ROUTE: Route = post(
     |call| Box::pin(render(call)),
 )
 .raw_body()
-.computes()
+.works_at(Work::Render)
+.takes(MaxBody::Large)
 .replies(Shape::Object(RENDERED));
 
 async fn render(call: Call) -> Result<Reply, Error> {

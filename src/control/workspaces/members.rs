@@ -49,6 +49,13 @@ pub(in super::super) const ROUTES: &[Route] = &[
     delete::<Member>(&[Scope::WorkspaceUsersDelete], "Removes a member"),
 ];
 
+/// # Errors
+/// 403 for a member whose role the client could not give.
+fn check_loss(call: &Call, record: &Record) -> Result<(), Error> {
+    let role = member(&members(record), "role");
+    giving::check_role(call, role.as_str().and_then(Role::of_workspace), record.workspace, "role")
+}
+
 struct Member;
 
 impl Resource for Member {
@@ -59,6 +66,9 @@ impl Resource for Member {
     const KEPT: &'static [&'static str] = &["role"];
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        if let Some(before) = draft.before {
+            check_loss(call, before)?;
+        }
         giving::check_role(
             call,
             call.text("role").and_then(Role::of_workspace),
@@ -101,6 +111,7 @@ impl Resource for Member {
 
     /// With the user's keys of this workspace.
     fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        check_loss(call, record)?;
         let catalog = call.catalog()?;
         let keys = catalog.all(Kind::ApiKey).filter(|key| {
             key.workspace == record.workspace

@@ -204,7 +204,7 @@ impl Partials for PromptSet {
         let stored = self.partials.get(&*partial.slug)?;
         let version = match partial.version {
             PartialVersion::Published => stored.versions.get(&stored.published),
-            PartialVersion::Latest => stored.versions.values().next_back(),
+            PartialVersion::Latest => stored.versions.values().rfind(|version| version.partial().is_ok()),
             PartialVersion::Number(number) => stored.versions.get(&number),
         };
         version?.partial().ok()

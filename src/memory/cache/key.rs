@@ -22,10 +22,10 @@ use words::json::canonical::{self, TooDeep};
 const VERSION: &[u8] = b"turnpike cache 2";
 
 /// Client headers that are sent to providers and change no response: they are about the connection and the form of the body, which the
-/// gateway reads itself, the client's program, retries and traces. Any other header may be what a provider responds by: `x-user-id`.
+/// gateway reads itself, the client's program, retries, traces, and an agent's session. Any other header may be what a provider responds by: `x-user-id`.
 ///
 /// The SDKs of OpenAI and Anthropic send `x-stainless-*` with each call, those of Amazon `amz-sdk-*`, Google's `x-goog-api-client`.
-pub(super) const NEUTRAL: [&str; 35] = [
+pub(super) const NEUTRAL: [&str; 53] = [
     "accept",
     "accept-encoding",
     "amz-sdk-invocation-id",
@@ -37,14 +37,22 @@ pub(super) const NEUTRAL: [&str; 35] = [
     "content-encoding",
     "content-length",
     "content-type",
+    "conversation_id",
     "date",
     "dnt",
+    "elastic-apm-traceparent",
     "expect",
+    "fly-request-id",
+    "grpc-trace-bin",
     "host",
     "idempotency-key",
+    "newrelic",
     "priority",
     "request-id",
     "sentry-trace",
+    "session-id",
+    "session_id",
+    "sw8",
     "traceparent",
     "tracestate",
     "uber-trace-id",
@@ -52,19 +60,30 @@ pub(super) const NEUTRAL: [&str; 35] = [
     "user-agent",
     "via",
     "x-amzn-trace-id",
+    "x-appgw-trace-id",
+    "x-azure-ref",
+    "x-claude-code-session-id",
     "x-client-request-id",
     "x-cloud-trace-context",
     "x-correlation-id",
+    "x-dynatrace",
     "x-goog-api-client",
     "x-idempotency-key",
+    "x-kong-request-id",
     "x-ms-client-request-id",
     "x-ms-useragent",
     "x-request-id",
     "x-request-start",
+    "x-span-id",
+    "x-timer",
+    "x-trace-id",
+    "x-varnish",
+    "x-vercel-id",
 ];
 
 /// What the names of such headers begin with.
-pub(super) const NEUTRAL_PREFIXES: [&str; 5] = ["sec-", "x-b3-", "x-datadog-", "x-envoy-", "x-stainless-"];
+pub(super) const NEUTRAL_PREFIXES: [&str; 6] =
+    ["sec-", "x-b3-", "x-datadog-", "x-envoy-", "x-instana-", "x-stainless-"];
 
 /// Everything that a response depends on.
 pub struct KeyParts<'a> {

@@ -19,7 +19,7 @@ pub enum Question {
     Export,
     /// Feedback that is written.
     Feedback,
-    /// What the gateway does by itself: upkeep, one at a time, and the feedback of its guardrails.
+    /// What the gateway does by itself, which is bounded where it begins: upkeep, and the feedback of its guardrails.
     Upkeep,
 }
 

@@ -24,7 +24,7 @@ pub(crate) use held_attempt::SealedAttempt;
 pub(super) use layer::compile;
 pub(super) use metadata::Metadata;
 pub(super) use reserving::reserve_request;
-pub(super) use turn_hold::{HeldTurn, TurnTerms, hold_turn, only_transcribes};
+pub(super) use turn_hold::{HeldTurn, hold_turn, only_transcribes};
 
 use super::limit_headers;
 use super::record::{AttemptRecord, RequestRecord};

@@ -85,19 +85,17 @@ impl UsageCeiling {
         }
     }
 
-    /// Lowers what was reported to it. Returns whether that was more.
-    pub fn apply(&self, used: &mut AttemptUsage, prices: &RequestPrices, vendor: &str, model: &str) -> bool {
+    /// Lowers what was reported to it.
+    pub fn apply(&self, used: &mut AttemptUsage, prices: &RequestPrices, vendor: &str, model: &str) {
         let tokens = |most: Most| match most {
             Most::Of(tokens) => tokens,
             Most::Context => prices.context_window(vendor, model).unwrap_or(MOST_TOKENS),
         };
         let believed = self.believed(&used.usage, tokens(self.input), tokens(self.output));
-        if believed == used.usage {
-            return false;
+        if believed != used.usage {
+            used.usage = believed;
+            used.source = UsageSource::Bounded;
         }
-        used.usage = believed;
-        used.source = UsageSource::Bounded;
-        true
     }
 
     fn believed(&self, usage: &Usage, most_input: u64, most_output: u64) -> Usage {

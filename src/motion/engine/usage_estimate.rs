@@ -111,7 +111,7 @@ impl UsageEstimate {
             max_searches: Some(0),
             for_hard,
             can_be_bounded: false,
-            rating: prices.rating(target.provider.id(), model, target.own_prices.as_deref()),
+            rating: target.rating(prices, model),
             service_tier: None,
             at: Timestamp::now(),
         }

@@ -28,6 +28,8 @@ use words::api::responses::socket::{Conversation, connection_limit, error_event,
 use words::error::Error;
 
 /// How long a connection lasts at OpenAI (guide "WebSocket mode", connection behavior).
+/// The most bytes that a message may have besides its text: those of the headers of its frames.
+const MAX_FRAMING: usize = 64 << 10;
 const MAX_AGE: Duration = Duration::from_secs(60 * MAX_AGE_MINUTES);
 const MAX_AGE_MINUTES: u64 = 60;
 /// The most events that wait for the one that is run.
@@ -229,6 +231,10 @@ impl<'a, 's> Connection<'a, 's> {
                 Received::End(None) => return Some(Ending::Left),
                 Received::End(Some(why)) => return Some(Ending::Closed(why)),
             }
+        }
+        // Frames without a payload make a message longer, too.
+        if self.arriving.bytes > self.limit.saturating_add(MAX_FRAMING) {
+            return Some(Ending::Closed(Goodbye::TooLarge));
         }
         if self.arriving.bytes == 0 {
             self.arriving.end();

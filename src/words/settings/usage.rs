@@ -30,7 +30,7 @@ impl UsageSettings {
         let default = Self::default();
         let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \
                             that they add is not passed on. While a limit counts tokens or costs, they are in any case. Default: true.";
-        let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 65 MiB of memory once it \
+        let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 6 MiB of memory once it \
                          is used. Otherwise they are estimated by a rule. Default: true.";
         let on_disconnect = "A stream whose client has left: stop closes the connection to the provider and charges what was sent, \
                              drain reads it to its end, for providers that charge all of it. Default: stop.";

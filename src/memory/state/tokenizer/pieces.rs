@@ -20,6 +20,8 @@ const PATTERNS: [&str; 3] = [
     r"\s+\s",
     r"\s+",
 ];
+/// The longest piece, bytes. OpenAI's have any length; a cut costs a token or two, and the memory that a text takes stays small.
+const MAX_PIECE: usize = 64 << 10;
 /// The one that takes a character too many.
 const LOOKS_AHEAD: usize = 1;
 
@@ -57,6 +59,9 @@ impl<'a> Iterator for Pieces<'a> {
             let last = self.rest.get(..end).and_then(|piece| piece.chars().next_back());
             end -= last.map_or(0, char::len_utf8);
         }
+        if end > MAX_PIECE {
+            end = self.rest.floor_char_boundary(MAX_PIECE);
+        }
         let (piece, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.rest = rest;
         Some(piece)
@@ -79,5 +84,7 @@ mod tests {
         ] {
             assert_eq!(cutter.pieces(text).collect::<Vec<_>>(), wanted, "{text:?}");
         }
+        let long = "é".repeat(MAX_PIECE);
+        assert_eq!(cutter.pieces(&long).map(str::len).collect::<Vec<_>>(), [MAX_PIECE; 2]);
     }
 }

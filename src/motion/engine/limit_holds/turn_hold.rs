@@ -4,7 +4,7 @@
 
 use super::request_hold::RequestHold;
 use super::reserving::{Counting, Judging, hold, select};
-use super::{HeldOfTarget, LimitHolds, Metadata, RequestFacts, target_facts};
+use super::{Behalf, HeldOfTarget, LimitHolds, RequestFacts, target_facts};
 use crate::engine::Engine;
 use crate::engine::realtime::first_turn;
 use crate::engine::request_context::RequestContext;
@@ -13,17 +13,10 @@ use judgment::route::admission::meant::models_in_query;
 use judgment::route::attempt::Request;
 use judgment::route::target::Target;
 use memory::limits::{LimitSet, Phase, Reservation};
-use memory::state::directory::SavedName;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use words::api::operation::Operation;
 use words::error::Error;
-
-/// What limits look at of a session, besides its client: the same for all of its turns.
-#[derive(Debug, Clone, Default)]
-pub(in crate::engine) struct TurnTerms {
-    config: Option<SavedName>,
-}
 
 /// Which limits a turn has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,14 +28,10 @@ pub(in crate::engine) struct HeldTurn {
 }
 
 impl LimitHolds {
-    /// What the turns of this session have in common.
-    pub(in crate::engine) fn turn_terms(&self) -> TurnTerms {
-        TurnTerms { config: self.config.clone() }
-    }
-
     /// For a turn of a session.
-    pub(in crate::engine) fn of_turn(terms: &TurnTerms, metadata: Metadata) -> Self {
-        Self { metadata, config: terms.config.clone(), choices: 1, ..Self::default() }
+    pub(in crate::engine) fn of_turn(session: &Behalf) -> Self {
+        let Behalf { metadata, config, .. } = session.clone();
+        Self { metadata, config, choices: 1, ..Self::default() }
     }
 }
 

@@ -48,8 +48,16 @@ impl Conversation {
 
     /// A client's event with audio.
     pub fn add_audio(&mut self, bytes: usize) {
-        self.sent.likely += bytes as u64 / 6400 + 1;
-        self.sent.most += bytes as u64 / 800 + 1;
+        let audio = audio(bytes);
+        self.sent.likely += audio.likely;
+        self.sent.most += audio.most;
+    }
+
+    /// The last event with audio was not sent.
+    pub fn take_back_audio(&mut self, bytes: usize) {
+        let audio = audio(bytes);
+        self.sent.likely = self.sent.likely.saturating_sub(audio.likely);
+        self.sent.most = self.sent.most.saturating_sub(audio.most);
     }
 
     pub fn sent(&self) -> Sent {
@@ -104,6 +112,11 @@ impl Conversation {
         let turn = self.turn(None);
         TurnUse { max_input: turn.max_input.saturating_add(AHEAD), ..turn }
     }
+}
+
+/// Of an event of so many bytes.
+const fn audio(bytes: usize) -> Sent {
+    Sent { likely: bytes as u64 / 6400 + 1, most: bytes as u64 / 800 + 1 }
 }
 
 /// The least that the first turn of a session uses: where that is refused, every turn is.

@@ -7,7 +7,7 @@
 use super::conversation::{AHEAD, Conversation};
 use super::turn::{HeldResponse, Terms};
 use crate::engine::Engine;
-use crate::engine::limit_holds::{HeldTurn, only_transcribes};
+use crate::engine::limit_holds::{Behalf, HeldTurn, only_transcribes};
 use crate::engine::request_context::RequestContext;
 use crate::engine::request_span::new_trace_id;
 use crate::engine::usage_estimate::TurnUse;
@@ -52,6 +52,8 @@ pub enum ClientStep {
 pub struct ProviderStep {
     pub to_provider: Option<String>,
     pub to_client: Option<String>,
+    /// The session ends: its key is not good any more.
+    pub ends: bool,
 }
 
 /// One session.
@@ -98,7 +100,7 @@ impl RealtimeSession {
                 requested_model: named.requested_model.clone(),
                 trace_id: Arc::clone(&ctx.span.trace_id),
                 api: ctx.api,
-                limits: ctx.limits.turn_terms(),
+                limits: Behalf::of(ctx),
             },
             conversation: Conversation::default(),
             // Until the first turn has said which limits are for this session.
@@ -192,6 +194,7 @@ impl RealtimeSession {
         }
         let now = Instant::now();
         if self.drops_until.is_some_and(|until| now < until) {
+            self.conversation.take_back_audio(bytes);
             return ClientStep::Drop;
         }
         if let Some(ahead) = self.ahead.take() {
@@ -207,6 +210,7 @@ impl RealtimeSession {
                 ClientStep::Pass
             }
             Err(error) => {
+                self.conversation.take_back_audio(bytes);
                 self.drops_until = Some(now + DROPS_FOR);
                 ClientStep::Refuse(event(&error, None))
             }
@@ -275,7 +279,10 @@ impl RealtimeSession {
                 let turn = self.conversation.turn(None);
                 let held = match self.identify() {
                     Ok(()) => self.hold(&turn).await,
-                    Err(error) => Err(Box::new(error)),
+                    Err(error) => {
+                        step.ends = true;
+                        Err(Box::new(error))
+                    }
                 };
                 match held {
                     Ok(turn) => Some(turn),
@@ -291,9 +298,14 @@ impl RealtimeSession {
             Some(turn) => Some(turn),
             None => self.made().await,
         };
-        if let Some(mut turn) = turn.filter(|_| self.running.len() < MAX_RUNNING) {
-            turn.sent = self.conversation.sent();
-            self.running.insert(id, turn);
+        match turn {
+            Some(mut turn) if self.running.len() < MAX_RUNNING => {
+                turn.sent = self.conversation.sent();
+                self.running.insert(id, turn);
+            }
+            // It is held when it is done.
+            Some(turn) => turn.cancel(),
+            None => {}
         }
         step
     }
@@ -314,7 +326,9 @@ impl RealtimeSession {
 
     /// The provider has refused an event of the client.
     fn failed(&mut self, event_id: Option<&str>, code: Option<&str>) {
-        let by_id = || self.requested.iter().position(|(id, _)| id.as_deref() == event_id);
+        // An error without an id may be of any event.
+        let by_id =
+            || self.requested.iter().position(|(id, _)| event_id.is_some() && id.as_deref() == event_id);
         let last = || (code == Some(IS_RUNNING)).then(|| self.requested.len().checked_sub(1)).flatten();
         if let Some((_, turn)) = by_id().or_else(last).and_then(|at| self.requested.remove(at)) {
             turn.cancel();

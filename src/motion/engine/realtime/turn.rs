@@ -5,7 +5,7 @@
 use super::conversation::Sent;
 use crate::engine::Engine;
 use crate::engine::downstream::Downstream;
-use crate::engine::limit_holds::{HeldTurn, LimitHolds, Metadata, TurnTerms, hold_turn};
+use crate::engine::limit_holds::{Behalf, HeldTurn, LimitHolds, hold_turn};
 use crate::engine::memory_downstream::MemoryDownstream;
 use crate::engine::named::{LogHeaders, Named};
 use crate::engine::request_context::{CalledApi, RequestContext};
@@ -39,7 +39,8 @@ pub(super) struct Terms {
     pub response_model: Option<String>,
     pub trace_id: Arc<str>,
     pub api: CalledApi,
-    pub limits: TurnTerms,
+    /// What limits look at of the request for the session.
+    pub limits: Behalf,
 }
 
 /// A turn that is held.
@@ -63,7 +64,7 @@ impl Terms {
             requested_model: self.requested_model.clone(),
             ..Named::default()
         };
-        ctx.limits = LimitHolds::of_turn(&self.limits, Metadata::new(self.metadata.as_deref(), None, None));
+        ctx.limits = LimitHolds::of_turn(&self.limits);
         ctx
     }
 
@@ -108,6 +109,10 @@ impl Terms {
         ctx.facts.state.ended_at = Some(Instant::now());
         ctx.record.traffic.bytes_out = report.map_or(0, <[u8]>::len) as u64;
         let mut client = MemoryDownstream::new(self.header.clone(), None);
+        if report.is_none() {
+            // Dropped and not settled, so that what is held counts.
+            drop(std::mem::take(&mut ctx.limits));
+        }
         if let Ok(header) = new_header(StatusCode::OK) {
             // Memory takes everything.
             let _ = client.send(vec![HttpTask::Header(Box::new(header), true)]).await;

@@ -14,6 +14,8 @@ const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PONG: u8 = 10;
+/// The most bytes that a message may have besides its payload: those of the headers of its frames.
+const MAX_FRAMING: usize = 64 << 10;
 /// The longest payload of a close, ping or pong.
 const MAX_CONTROL: usize = 125;
 
@@ -127,6 +129,10 @@ impl FrameReader {
                 self.raw = frame;
             } else {
                 self.raw.extend_from_slice(&frame);
+            }
+            // Frames without a payload make a message longer, too.
+            if self.raw.len() > self.max_message.saturating_add(MAX_FRAMING) {
+                return Err(FrameError::TooLong);
             }
             if !self.in_message {
                 let raw = std::mem::take(&mut self.raw).freeze();
