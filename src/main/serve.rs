@@ -120,13 +120,13 @@ fn build(
     let control_routes =
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };
+    add_emulator(&mut server, emulator);
     add_data_services(&mut server, &listen.data, state, &routing, &mut certificates)?;
     let mut service = control_service(control::router(services, Port::Control));
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
 
     let data = listen.data.iter().map(|listener| listener.address);
-    add_emulator(&mut server, emulator);
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
         Box::new(KeySetRefresher(Arc::clone(&shared))),
@@ -205,7 +205,7 @@ fn drain(state: ProcessState<'_>, log: &Arc<LogQueue>, grace: Duration) -> Drain
 
 fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
     let Some(listen) = listen else { return };
-    let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
+    let emulator_service = EmulatorService::new(Emulator::new(Options::default()), listen);
     server.add_service(background_service("emulator", emulator_service));
 }
 
@@ -234,7 +234,7 @@ fn add_data_services(
 fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
     let limits = ConnectionLimits::default();
     let header_timeout = limits.header_timeout;
-    let app = H2cGuard::new(AxumApp::new(router, limits), header_timeout);
+    let app = H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout);
     let mut service = Service::new("control".to_owned(), app);
     service.threads = Some(1);
     service

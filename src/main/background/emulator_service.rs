@@ -4,6 +4,7 @@
 
 use async_trait::async_trait;
 use emulator::Emulator;
+use parking_lot::Mutex;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::net::SocketAddr;
@@ -15,8 +16,29 @@ const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Serves the emulator on its own address.
 pub struct EmulatorService {
-    pub emulator: Emulator,
-    pub listen: SocketAddr,
+    emulator: Emulator,
+    listen: SocketAddr,
+    /// Taken before any other listener, so that the first request finds its provider. `None`: the address is in use.
+    early: Mutex<Option<std::net::TcpListener>>,
+}
+
+impl EmulatorService {
+    /// Takes the address if it is free.
+    pub fn new(emulator: Emulator, listen: SocketAddr) -> Self {
+        let early = std::net::TcpListener::bind(listen).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        Self { emulator, listen, early: Mutex::new(early.ok()) }
+    }
+
+    async fn listener(&self) -> std::io::Result<TcpListener> {
+        let early = self.early.lock().take();
+        match early {
+            Some(early) => TcpListener::from_std(early),
+            None => TcpListener::bind(self.listen).await,
+        }
+    }
 }
 
 #[async_trait]
@@ -24,7 +46,7 @@ impl BackgroundService for EmulatorService {
     async fn start(&self, _shutdown: ShutdownWatch) {
         let mut warned = false;
         loop {
-            match TcpListener::bind(self.listen).await {
+            match self.listener().await {
                 // It serves until the process ends: draining requests still need their provider.
                 Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
                 Err(error) if !warned => {
