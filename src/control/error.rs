@@ -4,6 +4,7 @@
 //! Portkey's, the second OpenAI's. A handler returns `Result<_, Error>`, and `dispatch` has the error turned into a response here.
 
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
@@ -23,6 +24,11 @@ pub(super) fn response(error: Error) -> Response {
     }
     response.extensions_mut().insert(error);
     response
+}
+
+/// The body of the 400 for a request head that the control port cannot read.
+pub fn invalid_head() -> Bytes {
+    body(&Error::malformed_http("a head that the parser refuses")).into()
 }
 
 /// The body for every client but Anthropic's.

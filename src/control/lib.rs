@@ -66,6 +66,7 @@ mod virtual_keys;
 mod work;
 mod workspaces;
 
+pub use error::invalid_head;
 pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
 pub use services::Services;

@@ -233,8 +233,8 @@ impl Error {
 
     /// 400: the HTTP framing of the request is broken, not its content.
     pub fn malformed_http(cause: impl Into<String>) -> Self {
-        let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
-                       Look at what made it.";
+        let message = "The request is not proper HTTP: its first line, its headers or the marks of its chunked body cannot \
+                       be read, or its path and query are over 64 KiB. Look at what made it.";
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::MalformedHttp, message) }
     }
 

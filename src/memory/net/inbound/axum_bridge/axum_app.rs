@@ -6,7 +6,9 @@
 use super::serve::serve;
 use async_trait::async_trait;
 use axum::Router;
+use bytes::Bytes;
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use pingora_core::ErrorType::InvalidHTTPHeader;
 use pingora_core::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream};
 use pingora_core::protocols::http::ServerSession;
@@ -48,14 +50,17 @@ pub struct AxumApp {
     router: Router,
     limits: ConnectionLimits,
     options: HttpServerOptions,
+    /// JSON for a client whose request head is no HTTP, or whose target is too long for the parser.
+    invalid_head: Bytes,
 }
 
 impl AxumApp {
-    pub fn new(router: Router, limits: ConnectionLimits) -> Self {
+    /// `invalid_head`: the JSON body of the 400 for a request head that cannot be read.
+    pub fn new(router: Router, limits: ConnectionLimits, invalid_head: Bytes) -> Self {
         let mut options = HttpServerOptions::default();
         options.h2c = true;
         options.h2_idle_timeout = Some(limits.keepalive_timeout);
-        Self { router, limits, options }
+        Self { router, limits, options, invalid_head }
     }
 
     /// Reads the request headers and sends a 400 itself when they are not valid HTTP. `None` when there is no
@@ -67,7 +72,7 @@ impl AxumApp {
             Ok(Err(error)) => {
                 if *error.etype() == InvalidHTTPHeader {
                     // The client may be gone already; then the error is of no use to anyone.
-                    let _ = session.respond_error(400).await;
+                    let _ = self.refuse_head(session).await;
                 }
                 session.shutdown().await;
                 None
@@ -77,6 +82,15 @@ impl AxumApp {
                 None
             }
         }
+    }
+}
+
+impl AxumApp {
+    async fn refuse_head(&self, session: &mut ServerSession) -> pingora_core::Result<()> {
+        let mut head = ServerSession::generate_error(400);
+        head.insert_header(CONTENT_TYPE, "application/json")?;
+        head.set_content_length(self.invalid_head.len())?;
+        session.write_error_response(head, self.invalid_head.clone()).await
     }
 }
 

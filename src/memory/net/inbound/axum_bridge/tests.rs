@@ -49,11 +49,17 @@ fn router(feed: Option<mpsc::Receiver<&'static str>>) -> Router {
         .route("/events", get(move || async move { Sse::new(events(feed.lock().take().unwrap())) }))
 }
 
+/// The body for a head that cannot be read.
+const INVALID: &str = r#"{"error":{}}"#;
+
 /// Serves `router` as the control plane does. Returns the address and the switch that signals a shutdown.
 async fn spawn_server(router: Router) -> (SocketAddr, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app = Arc::new(H2cGuard::new(AxumApp::new(router, limits()), Duration::from_millis(300)));
+    let app = Arc::new(H2cGuard::new(
+        AxumApp::new(router, limits(), Bytes::from_static(INVALID.as_bytes())),
+        Duration::from_millis(300),
+    ));
     let (stop, shutdown) = watch::channel(false);
     tokio::spawn(async move {
         loop {
@@ -174,8 +180,12 @@ async fn slow_idle_and_broken_clients_do_not_hold_a_connection() {
     assert_eq!(exchange_bytes(address, "PRI * HTTP/2.0\r\n").await, "");
     for text in ["\x16\x03\x01\x02\x00 hello there", "GET\r\n\r\n", "GET / HTTP/1.1\r\nbad header\r\n\r\n"] {
         let out = exchange_bytes(address, text).await;
-        assert!(out.starts_with("HTTP/1.1 400 "), "{text:?}: {out}");
+        assert!(out.starts_with("HTTP/1.1 400 ") && out.ends_with(INVALID), "{text:?}: {out}");
     }
+    // Longer than the parser takes a target.
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
+    let out = exchange_bytes(address, &long).await;
+    assert!(out.starts_with("HTTP/1.1 400 ") && out.ends_with(INVALID), "{out}");
 }
 
 #[tokio::test]
