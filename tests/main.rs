@@ -49,6 +49,7 @@ mod commands;
 mod compaction;
 mod control;
 mod control_access;
+mod control_document;
 mod control_names;
 mod converted_kinds;
 mod custom_hosts;

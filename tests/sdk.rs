@@ -1,5 +1,5 @@
 //! The libraries clients use (OpenAI's, Anthropic's, Google's, LangChain, LiteLLM, the Vercel AI SDK, another gateway's)
-//! against the gateway, and Schemathesis against the control API's own document.
+//! against the gateway.
 //!
 //! The scripts of tests/sdk contain the checks. The first half tests what each library can do, with `base_url` and headers; the
 //! matrix tests every library with every provider, with base URL and key alone. `make test` runs a representative half of the
@@ -114,12 +114,6 @@ fn the_sdk_of_another_gateway_for_node_administrates() {
     node("node-newest", "portkey_admin.mjs", &Gateway::start(&format!("{PREFIXES}{STANDARD}")));
 }
 
-/// Schemathesis sends what the document allows and what it does not, and compares the responses with it.
-#[test]
-fn the_control_api_follows_its_document() {
-    python("schemathesis", &["openapi_document.py"], &Gateway::start(STANDARD));
-}
-
 #[test]
 fn the_openai_sdk_for_node_works() {
     node("node-stable", "openai.mjs", &gateway());
@@ -213,7 +207,7 @@ fn matrix() -> Gateway {
 }
 
 /// Runs a script of tests/sdk, with arguments, in the set of packages named.
-fn python(set: &str, script: &[&str], gateway: &Gateway) {
+pub(crate) fn python(set: &str, script: &[&str], gateway: &Gateway) {
     let Some(mut command) = packages::python(set, script[0]) else { return };
     run(&script.join(" "), command.args(&script[1..]), gateway);
 }
