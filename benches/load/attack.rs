@@ -9,6 +9,7 @@ use super::attackers::{Attackers, leave_a_stream};
 use super::cases;
 use super::client::drive;
 use super::process::{Bench, Process};
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -42,19 +43,20 @@ impl Pair {
             plain: bench.plain.clone(),
             threads: std::thread::available_parallelism()?.get(),
             directory,
-            more_settings: String::new(),
+            more_settings: bench.more_settings.clone(),
+            started: Cell::default(),
         };
         let (emulator, upstream) = bench.start_emulator()?;
         let (others, attacked) = bench.start_nice_emulator()?;
-        bench.more_settings = format!(
+        bench.more_settings += &format!(
             r#"limits: {{max_held_bytes: {MAX_HELD}}}
 configs:
   chat: {{provider: openai, custom_host: "http://{attacked}/v1", api_key: "bench-provider-key"}}
   messages: {{provider: anthropic, custom_host: "http://{attacked}/v1", api_key: "bench-provider-key"}}
 "#
         );
-        let (gateway, address) = bench.start_gateway(upstream)?;
-        Ok(Self { gateway, address, _emulators: [emulator, others] })
+        let started = bench.start_gateway(upstream)?;
+        Ok(Self { gateway: started.process, address: started.address, _emulators: [emulator, others] })
     }
 }
 

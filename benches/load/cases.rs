@@ -3,7 +3,7 @@
 //! The order of the runs is in `main`, the evaluation in `table`.
 
 use super::Failure;
-use super::client::{Expect, Load, Tally, drive, with_open_streams};
+use super::client::{Expect, Load, NUMBER, Tally, drive, with_open_streams};
 use super::process::{Process, SERVICE_KEY};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,8 +15,10 @@ pub(crate) enum Path {
     Direct,
     /// The plain Pingora proxy.
     Plain,
-    /// Turnpike, with service keys, a config, metrics and the access line.
+    /// Turnpike with the settings that it is shipped with: service keys, the log store, metrics, the access line.
     Gateway,
+    /// The same with a stored key that has two rates, a budget, a guardrail of one pattern, and a cache that misses.
+    Governed,
 }
 
 /// A running path.
@@ -25,6 +27,8 @@ pub(crate) struct Subject {
     pub(crate) address: SocketAddr,
     /// The proxy process; `None` on the direct path, where no CPU time is counted.
     pub(crate) proxy: Option<Process>,
+    /// The service key that is sent to a gateway.
+    pub(crate) key: String,
 }
 
 /// One line of the table of cases.
@@ -64,6 +68,7 @@ impl Reference {
 }
 
 const SINGLE: &str = r#"{"provider":"@up"}"#;
+const GOVERNED: &str = r#"{"provider":"@up","cache":{"mode":"simple"},"input_guardrails":[{"default.regexMatch":{"rule":"account number [0-9]{12}","not":true},"deny":true}]}"#;
 const CACHED: &str = r#"{"provider":"@up","cache":{"mode":"simple"}}"#;
 const FALLBACK: &str = r#"{"strategy":{"mode":"fallback"},"retry":{"attempts":2},"request_timeout":30000,"targets":[{"provider":"@up"},{"provider":"@up"}]}"#;
 
@@ -179,15 +184,19 @@ pub(crate) struct Figures {
 }
 
 impl Case {
+    /// Whether it is measured on this path: governance has a config of its own.
+    pub(crate) fn is_of(&self, path: Path) -> bool {
+        path != Path::Governed || self.config == SINGLE
+    }
+
     /// Runs the case against `subject` for `length`.
     pub(crate) fn run(&self, subject: &Subject, length: Duration) -> Result<Figures, Failure> {
         let load = Load {
-            address: subject.address,
-            request: request(subject, self.config, &(self.body)()),
             connections: self.connections,
             rate: self.rate,
             length,
             expect: self.expect,
+            ..load(subject, self.config, &(self.body)())
         };
         let cpu = || subject.proxy.as_ref().map_or(Ok(Duration::ZERO), Process::cpu);
         let before = cpu()?;
@@ -212,15 +221,8 @@ impl Figures {
 
 /// Small chats to a gateway on 64 connections. `rate` as in [`Load`].
 pub(crate) fn honest(address: SocketAddr, rate: Option<f64>, length: Duration) -> Load {
-    let gateway = Subject { path: Path::Gateway, address, proxy: None };
-    Load {
-        address,
-        request: request(&gateway, SINGLE, &chat("bench", false, QUESTION)),
-        connections: 64,
-        rate,
-        length,
-        expect: Expect::Whole,
-    }
+    let gateway = Subject { path: Path::Gateway, address, proxy: None, key: SERVICE_KEY.to_owned() };
+    Load { connections: 64, rate, length, ..load(&gateway, SINGLE, &chat("bench", false, QUESTION)) }
 }
 
 /// Resident memory of a proxy, KiB.
@@ -232,33 +234,33 @@ pub(crate) struct Memory {
     pub(crate) per_stream: f64,
 }
 
+/// How long a proxy rests after the load before its memory is looked at.
+pub(crate) const REST: Duration = Duration::from_secs(60);
+
 /// Measures a proxy that has just started; `None` on the direct path.
 pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>, Failure> {
     let Some(proxy) = &subject.proxy else { return Ok(None) };
     std::thread::sleep(Duration::from_secs(1));
     let idle = proxy.resident()?;
     let load = Load {
-        address: subject.address,
-        request: request(subject, SINGLE, &chat(STAYS_OPEN, true, QUESTION)),
-        connections: 1,
-        rate: None,
-        length: Duration::ZERO,
         expect: Expect::Stream { events: 1 },
+        ..load(subject, SINGLE, &chat(STAYS_OPEN, true, QUESTION))
     };
     let open = with_open_streams(load, streams, Duration::from_secs(2), || proxy.resident())
         .map_err(|failure| format!("open streams, {:?}: {failure}", subject.path))??;
     Ok(Some(Memory { idle, per_stream: (open - idle) / streams as f64 }))
 }
 
-/// Checks that the gateway really does what the bench measures: it checks keys and writes access lines.
-pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> Result<(), Failure> {
+/// Checks that the gateway really does what the bench measures: it checks keys, and writes access lines and rows of the log.
+pub(crate) fn check_gateway(
+    subject: &Subject,
+    control: SocketAddr,
+    access_log: &std::path::Path,
+) -> Result<(), Failure> {
     let mut load = Load {
-        address: subject.address,
-        request: request(subject, SINGLE, &chat("bench", false, QUESTION)),
-        connections: 1,
         rate: Some(100.0),
         length: Duration::from_millis(100),
-        expect: Expect::Whole,
+        ..load(subject, SINGLE, &chat("bench", false, QUESTION))
     };
     let sent = drive(load.clone()).map_err(|failure| format!("first requests, Gateway: {failure}"))?;
     let wrong = String::from_utf8(load.request)?.replace(SERVICE_KEY, "no-such-key");
@@ -267,7 +269,12 @@ pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> 
         Err(refused) if refused.to_string().contains(" 401 ") => {}
         other => return Err(format!("a wrong service key was not refused with 401: {other:?}").into()),
     }
-    std::thread::sleep(Duration::from_millis(300));
+    // Rows are written every 200 ms.
+    std::thread::sleep(Duration::from_millis(500));
+    let rows = super::governed::rows_written(control)?;
+    if rows < sent.whole.len() as f64 {
+        return Err(format!("{} requests, {rows} rows in the log store", sent.whole.len()).into());
+    }
     let lines = std::fs::read_to_string(access_log)?.lines().count();
     if lines < sent.whole.len() {
         return Err(format!("{} requests, {lines} access lines", sent.whole.len()).into());
@@ -276,7 +283,7 @@ pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> 
 }
 
 const QUESTION: &str = "Which way does the water turn when it leaves the bath, does that differ between the two halves \
-    of the globe, and how would one find out at home with what is in the kitchen? Answer in three sentences.";
+    of the globe, and how would one find out at home with what is in the kitchen? Answer in three sentences. Question 000000000000.";
 
 fn chat(model: &str, stream: bool, question: &str) -> String {
     format!(
@@ -284,20 +291,28 @@ fn chat(model: &str, stream: bool, question: &str) -> String {
     )
 }
 
-fn request(subject: &Subject, config: &str, body: &str) -> Vec<u8> {
-    let Subject { address, path, .. } = subject;
+/// One connection that sends this body to the subject, with what it needs beside it.
+fn load(subject: &Subject, config: &str, body: &str) -> Load {
+    let Subject { address, path, key, .. } = subject;
     let length = body.len();
     let ours = match path {
         Path::Direct | Path::Plain => "authorization: Bearer bench-provider-key\r\n".to_owned(),
-        Path::Gateway => {
-            format!("x-gateway-api-key: {SERVICE_KEY}\r\nx-gateway-config: {config}\r\n")
-        }
+        Path::Gateway => format!("x-gateway-api-key: {key}\r\nx-gateway-config: {config}\r\n"),
+        Path::Governed => format!("x-gateway-api-key: {key}\r\nx-gateway-config: {GOVERNED}\r\n"),
     };
-    format!(
+    let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nuser-agent: turnpike-bench\r\naccept: */*\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n{ours}\r\n{body}"
-    )
-    .into_bytes()
+    );
+    Load {
+        address: *address,
+        number_at: request.find(NUMBER).filter(|_| *path == Path::Governed),
+        request: request.into_bytes(),
+        connections: 1,
+        rate: None,
+        length: Duration::ZERO,
+        expect: Expect::Whole,
+    }
 }
 
 /// The time, in microseconds, below which this share of `times` lies.

@@ -8,6 +8,7 @@ use super::response::Response;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -26,8 +27,10 @@ pub(crate) enum Expect {
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
-    /// Headers and body, sent unchanged.
+    /// Headers and body, sent unchanged but for the number.
     pub(crate) request: Vec<u8>,
+    /// Where the request has [`NUMBER`], to be replaced by one that no other request has.
+    pub(crate) number_at: Option<usize>,
     pub(crate) connections: usize,
     /// Requests per second over all connections; `None` sends the next one when a response is complete.
     pub(crate) rate: Option<f64>,
@@ -44,6 +47,11 @@ pub(crate) struct Tally {
     pub(crate) first: Vec<u64>,
     pub(crate) elapsed: Duration,
 }
+
+/// What stands in a request for its number.
+pub(crate) const NUMBER: &str = "000000000000";
+/// The next number. No two requests of a process have the same one, so that none finds another's response in a cache.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// A response that is this late fails the run.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -80,6 +88,7 @@ async fn drive_all(load: Rc<Load>) -> Result<Tally, Failure> {
 async fn work(load: Rc<Load>, ticket: Rc<Cell<u32>>, start: Instant) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let mut connection: Option<Connection> = None;
+    let mut request = load.request.clone();
     loop {
         if let Some(rate) = load.rate {
             let due = Duration::from_secs_f64(f64::from(ticket.replace(ticket.get() + 1)) / rate);
@@ -90,12 +99,16 @@ async fn work(load: Rc<Load>, ticket: Rc<Cell<u32>>, start: Instant) -> Result<T
         } else if start.elapsed() >= load.length {
             return Ok(tally);
         }
+        if let Some(digits) = load.number_at.and_then(|at| request.get_mut(at..at + NUMBER.len())) {
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            digits.copy_from_slice(format!("{number:012}").as_bytes());
+        }
         let mut open = match connection.take() {
             Some(open) => open,
             None => Connection::open(load.address).await?,
         };
         let sent = Instant::now();
-        let first = open.exchange(&load.request, sent).await?;
+        let first = open.exchange(&request, sent).await?;
         open.response.check(load.expect)?;
         tally.whole.push(nanoseconds(sent.elapsed()));
         tally.first.push(nanoseconds(first));

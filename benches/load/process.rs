@@ -3,6 +3,7 @@
 //! Linux only. What is measured is defined in `cases`.
 
 use super::Failure;
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub(crate) struct Process {
     child: Child,
 }
 
+/// The settings of each gateway.
+pub(crate) const SETTINGS: &str = include_str!("settings.yaml");
 /// The service key the bench sends to the gateway.
 pub(crate) const SERVICE_KEY: &str = "bench-service-key-0002";
 
@@ -87,14 +90,11 @@ pub(crate) struct Bench {
     pub(crate) directory: PathBuf,
     /// YAML behind the gateway's settings.
     pub(crate) more_settings: String,
+    /// How many gateways were started.
+    pub(crate) started: Cell<usize>,
 }
 
 impl Bench {
-    /// The file the gateway writes its access lines to.
-    pub(crate) fn access_log(&self) -> PathBuf {
-        self.directory.join("access.log")
-    }
-
     /// `turnpike emulator`: the provider.
     pub(crate) fn start_emulator(&self) -> Result<(Process, SocketAddr), Failure> {
         self.emulator(Command::new(&self.gateway))
@@ -121,44 +121,35 @@ impl Bench {
         Ok((Process::start(command, address, &self.directory.join("plain.out"))?, address))
     }
 
-    /// The gateway in front of `upstream`, with everything enabled that a deployment uses.
-    pub(crate) fn start_gateway(&self, upstream: SocketAddr) -> Result<(Process, SocketAddr), Failure> {
-        let address = free_address()?;
-        let settings = self.directory.join("turnpike.yaml");
-        fs::write(&settings, self.settings(address, free_address()?, upstream) + &self.more_settings)?;
+    /// The gateway in front of `upstream`, with the settings that it is shipped with.
+    pub(crate) fn start_gateway(&self, upstream: SocketAddr) -> Result<Gateway, Failure> {
+        let (address, control) = (free_address()?, free_address()?);
+        let number = self.started.replace(self.started.get() + 1);
+        // Each has a log store and a store of its own.
+        let directory = self.directory.join(format!("gateway-{number}"));
+        fs::create_dir_all(&directory)?;
+        let settings = SETTINGS
+            .replace("THREADS", &self.threads.to_string())
+            .replace("DATA", &address.to_string())
+            .replace("CONTROL", &control.to_string())
+            .replace("UPSTREAM", &upstream.to_string())
+            .replace("DIRECTORY", &directory.display().to_string());
+        let file = directory.join("turnpike.yaml");
+        fs::write(&file, settings + &self.more_settings)?;
         let mut command = Command::new(&self.gateway);
-        command.arg("run").arg("-c").arg(&settings);
-        Ok((Process::start(command, address, &self.directory.join("gateway.out"))?, address))
+        command.arg("run").arg("-c").arg(&file);
+        let process = Process::start(command, address, &directory.join("gateway.out"))?;
+        Ok(Gateway { process, address, control, access_log: directory.join("access.log") })
     }
+}
 
-    fn settings(&self, data: SocketAddr, control: SocketAddr, upstream: SocketAddr) -> String {
-        let threads = self.threads;
-        let log = self.access_log();
-        let log = log.display();
-        format!(
-            r#"server:
-  threads: {threads}
-listen:
-  data:
-    - address: "{data}"
-  control:
-    address: "{control}"
-auth:
-  keys:
-    - {{name: first, key: "bench-service-key-0001"}}
-    - {{name: bench, key: "{SERVICE_KEY}"}}
-    - {{name: third, key: "bench-service-key-0003"}}
-providers:
-  up:
-    provider: openai
-    custom_host: "http://{upstream}/v1"
-    api_key: "bench-provider-key"
-access_log:
-  output: file
-  path: "{log}"
-"#
-        )
-    }
+/// A running gateway.
+pub(crate) struct Gateway {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    pub(crate) control: SocketAddr,
+    /// The file that it writes its access lines to.
+    pub(crate) access_log: PathBuf,
 }
 
 /// Finds the plain proxy beside this bench, and builds it if cargo is available: cargo does not build
