@@ -33,11 +33,12 @@ async fn person(gateway: &Gateway, name: &str, role: &str) -> (String, String) {
     let invited = done(gateway, "POST", "/v1/admin/users/invites", &invite).await;
     let accept = format!("/v1/admin/users/invites/{}/accept", text(&invited, "id"));
     let user = text(&done(gateway, "POST", &accept, &json!({})).await, "id");
-    (user.clone(), user_key(gateway, &user).await)
+    let all: Vec<Scope> = KeyType::WorkspaceUser.scopes().iter().collect();
+    (user.clone(), user_key(gateway, &user, &all).await)
 }
 
-async fn user_key(gateway: &Gateway, user: &str) -> String {
-    let scopes: Vec<&str> = KeyType::WorkspaceUser.scopes().iter().map(Scope::as_str).collect();
+async fn user_key(gateway: &Gateway, user: &str, scopes: &[Scope]) -> String {
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let key = json!({"name": "own", "user_id": user, "workspace_id": "team", "scopes": scopes});
     text(&done(gateway, "POST", "/v1/api-keys/workspace/user", &key).await, "key")
 }
@@ -90,6 +91,36 @@ async fn a_manager_makes_managers_at_most() {
     }
     let shown = done(&gateway, "GET", &format!("{team}/users/{manager}"), &json!({})).await;
     assert_eq!(shown["role"], "manager", "{shown}");
+}
+
+#[tokio::test]
+async fn a_persons_key_gives_no_role_beyond_its_scopes() {
+    use Scope::*;
+    let gateway = with_team().await;
+    let (admin, full) = person(&gateway, "admin", "admin").await;
+    let (manager, _) = person(&gateway, "manager", "manager").await;
+    let (member, _) = person(&gateway, "member", "member").await;
+    let narrow =
+        user_key(&gateway, &admin, &[WorkspaceUsersUpdate, WorkspaceUsersDelete, WorkspacesUpdate]).await;
+    let team = "/v1/admin/workspaces/team";
+    let of_manager = format!("{team}/users/{manager}");
+    let of_member = format!("{team}/users/{member}");
+    let switch = json!({"security_settings": {"membersWriteConfigs": true}});
+    for (key, method, path, body, wanted) in [
+        (&narrow, "PUT", &of_member, json!({"role": "admin"}), 403),
+        (&narrow, "PUT", &of_member, json!({"role": "manager"}), 403),
+        (&narrow, "PUT", &of_member, json!({"role": "member"}), 200),
+        (&narrow, "PUT", &of_manager, json!({"role": "member"}), 403),
+        (&narrow, "DELETE", &of_manager, json!({}), 403),
+        (&narrow, "PUT", &team.to_owned(), switch.clone(), 403),
+        (&narrow, "PUT", &team.to_owned(), json!({"description": "d"}), 200),
+        (&full, "PUT", &of_member, json!({"role": "admin"}), 200),
+        (&full, "PUT", &of_manager, json!({"role": "member"}), 200),
+        (&full, "PUT", &team.to_owned(), switch, 200),
+    ] {
+        let (status, answer) = send(&gateway, key, method, path, &body).await;
+        assert_eq!(status, wanted, "{method} {path} {body}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 //!
 //! Nobody gives what they do not hold. Which requests give something is `control`'s; what a role allows is in [`super::roles`].
 
-use super::identity::{ClientIdentity, Role};
+use super::identity::{ClientIdentity, IdentityKind, Role};
 use super::roles::{ClientRole, DataAccess, Switches, rights, switches};
 use crate::store::Catalog;
 use uuid::Uuid;
-use words::settings::scopes::{KeyType, ScopeSet};
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// What a client may give to a key: what it holds. Keys of the organisation cannot hold the right to call, and yet make the keys that
 /// call: they may give what their type excludes.
@@ -15,8 +15,23 @@ pub fn grantable(identity: &ClientIdentity) -> ScopeSet {
     if identity.is_bound { identity.scopes } else { identity.scopes.or(&excluded) }
 }
 
-/// Whether a client may give a role in this workspace (`None`: in the organisation): a person one that is not above its own; who acts by
-/// scopes alone, that of a member, and a higher one where it holds all that this allows beyond what every member may.
+/// What the key or token of a person was made without. A key with few scopes gives no more than these, however much the person's role
+/// allows. What no key of its type may hold (keys of users manage no keys) is not among it: there the role alone decides.
+fn left_out(identity: &ClientIdentity) -> ScopeSet {
+    let possible = match identity.kind {
+        IdentityKind::Stored(kind) => kind.scopes(),
+        IdentityKind::Jwt => {
+            let kind = if identity.is_bound { KeyType::WorkspaceUser } else { KeyType::OrganisationService };
+            Scope::ALL.iter().copied().filter(|scope| scope.is_for_tokens(kind, false)).collect()
+        }
+        // They act for no person.
+        IdentityKind::Anonymous | IdentityKind::Settings => ScopeSet::default(),
+    };
+    possible.without(&identity.scopes)
+}
+
+/// Whether a client may give a role in this workspace (`None`: in the organisation): that of a member, and a higher one where it holds all
+/// that this allows beyond what every member may. A person gives besides none that is above its own.
 pub fn may_give(
     identity: &ClientIdentity,
     client_role: &ClientRole,
@@ -24,14 +39,16 @@ pub fn may_give(
     catalog: &Catalog,
     workspace: Option<Uuid>,
 ) -> bool {
+    let switches = switches(catalog, workspace);
+    let more = rights(role, &switches).without(&rights(Role::Member, &switches));
     match client_role {
-        ClientRole::Person(own, _) => own.rank() >= role.rank(),
-        ClientRole::Stranger => false,
-        ClientRole::Scopes => {
-            let switches = switches(catalog, workspace);
-            let more = rights(role, &switches).without(&rights(Role::Member, &switches));
-            more.without(&grantable(identity)).is_empty()
+        ClientRole::Person(own, own_switches) => {
+            // What the own role does not allow is judged by its rank: the key has nothing of that.
+            let lost = rights(*own, own_switches).and(&left_out(identity));
+            own.rank() >= role.rank() && more.and(&lost).is_empty()
         }
+        ClientRole::Stranger => false,
+        ClientRole::Scopes => more.without(&grantable(identity)).is_empty(),
     }
 }
 
@@ -45,11 +62,17 @@ pub fn given_by_switches(
     after: &Switches,
 ) -> Option<String> {
     let held = match client_role {
-        ClientRole::Person(role, _) => rights(*role, before),
+        ClientRole::Person(role, _) => rights(*role, before).without(&left_out(identity)),
         ClientRole::Stranger => ScopeSet::default(),
         ClientRole::Scopes => grantable(identity),
     };
-    let own = DataAccess::of(client_role);
+    let holds = |scopes: &[Scope]| scopes.iter().any(|scope| held.contains(*scope));
+    let DataAccess { own_keys_only, without_bodies } = DataAccess::of(client_role);
+    let sees_requests = [Scope::LogsList, Scope::LogsView, Scope::LogsExport, Scope::AnalyticsView];
+    let own = DataAccess {
+        own_keys_only: own_keys_only || !holds(&sees_requests),
+        without_bodies: without_bodies || !holds(&[Scope::LogsView, Scope::LogsExport]),
+    };
     for role in [Role::Admin, Role::Manager, Role::Member] {
         let given = rights(role, after).without(&rights(role, before)).without(&held);
         if let Some(scope) = given.iter().next() {
@@ -100,6 +123,45 @@ mod tests {
         assert_eq!(gives(&members_only, &ClientRole::Scopes), [false, false, false, false, true]);
         let invites = key([Scope::OrganisationUsersCreate].into_iter().collect(), false);
         assert_eq!(gives(&invites, &ClientRole::Scopes), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_persons_key_gives_no_role_with_rights_that_it_does_not_hold() {
+        let catalog = Catalog::default();
+        let admin = ClientRole::Person(Role::WorkspaceAdmin, Switches::new());
+        let roles = [Role::WorkspaceAdmin, Role::Manager, Role::Member];
+        let gives = |kind, scopes| {
+            let identity = ClientIdentity { kind, ..holder(scopes) };
+            roles.map(|role| may_give(&identity, &admin, role, &catalog, None))
+        };
+        let narrow: ScopeSet = [Scope::WorkspaceUsersUpdate].into_iter().collect();
+        let of_user = KeyType::WorkspaceUser.scopes();
+        let of_tokens: ScopeSet =
+            of_user.iter().filter(|scope| scope.is_for_tokens(KeyType::WorkspaceUser, false)).collect();
+        for kind in [IdentityKind::Stored(KeyType::WorkspaceUser), IdentityKind::Jwt] {
+            assert_eq!(gives(kind, narrow), [false, false, true], "{kind:?}");
+            assert_eq!(gives(kind, of_user), [true; 3], "{kind:?}");
+        }
+        assert_eq!(gives(IdentityKind::Jwt, of_tokens), [true; 3]);
+        assert_eq!(gives(IdentityKind::Stored(KeyType::WorkspaceUser), of_tokens), [false, false, true]);
+        let off = [("membersWriteConfigs", false), ("membersViewAllData", false), ("membersViewLogs", false)];
+        let before: Switches = off.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let given = |scopes: &[Scope], name: &str| {
+            let identity = ClientIdentity {
+                kind: IdentityKind::Stored(KeyType::WorkspaceUser),
+                ..holder(scopes.iter().copied().collect())
+            };
+            let mut after = before.clone();
+            after.insert(name.to_owned(), true);
+            given_by_switches(&identity, &admin, &before, &after)
+        };
+        let update = Scope::WorkspacesUpdate;
+        let writes = [update, Scope::ConfigsCreate, Scope::ConfigsUpdate, Scope::ConfigsDelete];
+        assert_eq!(given(&[update], "membersWriteConfigs").as_deref(), Some("configs.create"));
+        assert_eq!(given(&writes, "membersWriteConfigs"), None);
+        assert_eq!(given(&[update], "membersViewAllData").as_deref(), Some("the sight of all requests"));
+        assert_eq!(given(&[update, Scope::AnalyticsView], "membersViewAllData"), None);
+        assert!(given(&[update, Scope::AnalyticsView], "membersViewLogs").is_some());
     }
 
     #[test]
