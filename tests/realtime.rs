@@ -37,6 +37,9 @@ async fn open(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Result
         format!("ws://127.0.0.1:{}/v1/{path}", gateway.ports.data).into_client_request().unwrap();
     for (name, value) in headers {
         let name: http::HeaderName = name.parse().unwrap();
+        if name == http::header::CONNECTION {
+            request.headers_mut().remove(&name);
+        }
         request.headers_mut().append(name, value.parse().unwrap());
     }
     let config = WebSocketConfig::default().max_frame_size(Some(4 * BIG)).max_message_size(Some(4 * BIG));
@@ -233,6 +236,13 @@ async fn sub_protocols_and_the_upgrade_reach_the_provider() {
     let headers =
         [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag), ("sec-websocket-protocol", protocols)]]
             .concat();
+    let named = [
+        ("connection", "Upgrade, x-own"),
+        ("x-own", "1"),
+        ("cf-connecting-ip", "192.0.2.7"),
+        ("x-kept", "1"),
+    ];
+    let headers = [&headers[..], &named].concat();
     let (mut socket, response) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
     assert_eq!(response.headers()["sec-websocket-protocol"], "realtime");
     next(&mut socket).await;
@@ -248,6 +258,9 @@ async fn sub_protocols_and_the_upgrade_reach_the_provider() {
     assert!(!got[0].to_string().contains("sk-browser"), "{got:?}");
     assert_eq!(header("upgrade").as_deref(), Some("websocket"));
     assert_eq!(header("sec-websocket-version").as_deref(), Some("13"));
+    assert_eq!(header("connection").as_deref(), Some("Upgrade"));
+    let named = ["x-own", "cf-connecting-ip", "x-kept"].map(header);
+    assert_eq!(named, [None, None, Some("1".to_owned())], "{got:?}");
 }
 
 /// As `new WebSocket(url, protocols)` of a page sends it: no header can be set there.

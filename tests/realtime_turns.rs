@@ -58,12 +58,13 @@ impl Provider {
 }
 
 /// Responds to each `response.create`, but to one with the instructions `hang`; begins a turn by itself at audio that is `SPEECH`; ends
-/// one that is cancelled.
+/// one that is cancelled. Answers the oldest `session.update` at each `test.answer`.
 async fn converse(stream: TcpStream, got: Arc<Mutex<Vec<Value>>>) {
     let Ok(mut socket) = accept_async(stream).await else { return };
     let session = json!({"type": "session.created", "session": {"id": "sess_1", "model": "gpt-realtime"}});
     let _sent = socket.send(Message::text(session.to_string())).await;
     let mut responses = 0;
+    let mut updates = std::collections::VecDeque::new();
     let done = |id: &str, status: &str, output: u64| {
         let usage = json!({"total_tokens": 1000 + output, "input_tokens": 1000, "output_tokens": output,
             "input_token_details": {"text_tokens": 1000, "audio_tokens": 0},
@@ -86,6 +87,12 @@ async fn converse(stream: TcpStream, got: Arc<Mutex<Vec<Value>>>) {
         }
         if event["type"] == "response.cancel" {
             answers.push(done(event["response_id"].as_str().unwrap(), "cancelled", 10));
+        }
+        if event["type"] == "session.update" {
+            updates.push_back(event["session"].clone());
+        }
+        if event["type"] == "test.answer" {
+            answers.push(json!({"type": "session.updated", "session": updates.pop_front()}));
         }
         for answer in answers {
             let _sent = socket.send(Message::text(answer.to_string())).await;
@@ -310,6 +317,32 @@ async fn a_hard_budget_holds_the_most_that_a_turn_can_cost() {
         let elsewhere = open(&gateway, path, &hard).await;
         assert_eq!(elsewhere.err().map(|error| error.0), Some(403), "{path}");
     }
+}
+
+/// A turn has the highest bound that may be in force: the answer to an earlier change of the session ends no later one.
+#[tokio::test]
+async fn a_late_answer_lowers_no_bound() {
+    let provider = Provider::start().await;
+    let gateway = Gateway::start(&settings(&provider));
+    let trace = new_trace();
+    let hard = headers("tp-hard-0123456789", &trace);
+    let mut socket = open(&gateway, "realtime?model=gpt-realtime", &hard).await.unwrap();
+    next(&mut socket).await;
+    let bound = |bound: Value| json!({"type": "session.update", "session": {"max_output_tokens": bound}});
+    let answered = async |socket: &mut Socket| {
+        send(socket, json!({"type": "test.answer"})).await;
+        assert_eq!(next(socket).await["type"], "session.updated");
+    };
+    send(&mut socket, bound(json!(100))).await;
+    send(&mut socket, bound(json!("inf"))).await;
+    answered(&mut socket).await;
+    assert_eq!(turn(&mut socket, json!({})).await.0, ["error"], "it may say all that its model can");
+    answered(&mut socket).await;
+    assert_eq!(turn(&mut socket, json!({})).await.0, ["error"]);
+    send(&mut socket, bound(json!(100))).await;
+    assert_eq!(turn(&mut socket, json!({})).await.0, ["error"], "it may not be in force yet");
+    answered(&mut socket).await;
+    assert_eq!(turn(&mut socket, json!({})).await.0, ["response.created", "response.done"]);
 }
 
 fn find_number(json: &Value, name: &str) -> Option<f64> {

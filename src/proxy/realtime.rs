@@ -15,6 +15,7 @@ use memory::net::outbound::connection::UpstreamConnection;
 use motion::engine::downstream::Downstream;
 use motion::engine::failure;
 use motion::engine::realtime::{self, ClientStep, RealtimeSession};
+use motion::engine::upstream_headers::remove_hop_by_hop;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
@@ -100,6 +101,7 @@ async fn open(
         return Err(Error::invalid_request("model", "The query names two models: a session has one."));
     }
     let mut header = client.clone();
+    remove_hop_by_hop(&mut header);
     if native::upstream_request_filter(session, &mut header, ctx).is_err() {
         let failed = ctx.request.failure.take();
         return Err(failed.unwrap_or_else(|| Error::internal("no header to send")));
@@ -177,7 +179,7 @@ impl Tunnel<'_> {
         loop {
             match self.of_client.next_frame() {
                 Ok(None) => break,
-                Ok(Some(Frame::Control { raw, .. })) => self.send_provider(raw).await?,
+                Ok(Some(Frame::Control { raw })) => self.send_provider(raw).await?,
                 Ok(Some(Frame::Message { raw, payload })) => self.take_message(raw, &payload).await?,
                 Err(error) => return self.refuse_frames(error).await,
             }
@@ -209,7 +211,7 @@ impl Tunnel<'_> {
         loop {
             match self.of_provider.next_frame() {
                 Ok(None) => break,
-                Ok(Some(Frame::Control { raw, .. })) => self.send_client(raw).await?,
+                Ok(Some(Frame::Control { raw })) => self.send_client(raw).await?,
                 Ok(Some(Frame::Message { raw, payload })) => {
                     let step = self.realtime.from_provider(&payload, &raw).await;
                     // First: what a client does not take any more must end at its provider all the same.

@@ -6,15 +6,12 @@
 //! | reported input and output of the largest response so far | that | that |
 //! | audio that was sent since | a token for 6,400 bytes of base64 (PCM at 24 kHz) | for 800 (G.711 at 8 kHz) |
 //! | other events that were sent since | a token for three bytes | for each byte |
-//! | output | what such turns use | `max_output_tokens`, or [`MODEL_OUTPUT`] |
+//! | output | what such turns use | `max_output_tokens` (`session_bounds`) |
 //!
 //! A token of the user's audio is 100 ms (<https://platform.openai.com/docs/guides/realtime-costs>).
 
 use crate::engine::usage_estimate::TurnUse;
-use words::api::realtime::events::MaxOutput;
 
-/// The most output of a response without a bound: the highest that `max_output_tokens` takes.
-pub(super) const MODEL_OUTPUT: u64 = 4096;
 /// Tokens of instructions that a provider adds where the client gives none.
 const INSTRUCTIONS: u64 = 1000;
 /// Tokens of audio that may follow while a turn is held that the provider may begin: ten minutes.
@@ -35,8 +32,6 @@ pub(super) struct Conversation {
     sent: Sent,
     /// What of it is in what was reported.
     before: Sent,
-    /// `None`: the model's.
-    max_output: Option<u64>,
 }
 
 impl Conversation {
@@ -72,44 +67,21 @@ impl Conversation {
         }
     }
 
-    pub fn set_max_output(&mut self, bound: MaxOutput) {
-        self.max_output = match bound {
-            MaxOutput::Tokens(tokens) => Some(tokens),
-            MaxOutput::OfModel => None,
-        };
-    }
-
-    /// A client asks for another bound: until the provider has said which holds, the higher one counts.
-    pub fn may_become(&mut self, bound: MaxOutput) {
-        match bound {
-            MaxOutput::Tokens(tokens) if tokens <= self.output(None) => {}
-            bound => self.set_max_output(bound),
-        }
-    }
-
-    fn output(&self, own: Option<MaxOutput>) -> u64 {
-        match own {
-            Some(MaxOutput::Tokens(tokens)) => tokens,
-            Some(MaxOutput::OfModel) => MODEL_OUTPUT,
-            None => self.max_output.unwrap_or(MODEL_OUTPUT),
-        }
-    }
-
-    /// What a turn may use. `own`: the bound of its own.
-    pub fn turn(&self, own: Option<MaxOutput>) -> TurnUse {
+    /// What a turn may use. `max_output`: its bound, tokens.
+    pub fn turn(&self, max_output: u64) -> TurnUse {
         let likely = self.sent.likely.saturating_sub(self.before.likely);
         let most = self.sent.most.saturating_sub(self.before.most);
         TurnUse {
             input: self.reported.saturating_add(likely),
             max_input: self.reported.saturating_add(most).saturating_add(INSTRUCTIONS),
-            max_output: self.output(own),
+            max_output,
             is_made: false,
         }
     }
 
     /// What the next turn that the provider begins may use, with the audio that may arrive before it.
-    pub fn turn_ahead(&self) -> TurnUse {
-        let turn = self.turn(None);
+    pub fn turn_ahead(&self, max_output: u64) -> TurnUse {
+        let turn = self.turn(max_output);
         TurnUse { max_input: turn.max_input.saturating_add(AHEAD), ..turn }
     }
 }
@@ -132,29 +104,16 @@ mod tests {
     fn a_turn_has_the_conversation_as_its_input() {
         let mut conversation = Conversation::default();
         conversation.add(300);
-        let turn = conversation.turn(Some(MaxOutput::Tokens(50)));
+        let turn = conversation.turn(50);
         assert_eq!((turn.input, turn.max_input, turn.max_output), (101, 1300, 50));
         let begun = conversation.sent();
         conversation.add_audio(64_000);
         conversation.report(500, begun);
-        let turn = conversation.turn(None);
-        assert_eq!((turn.input, turn.max_input, turn.max_output), (511, 1581, MODEL_OUTPUT));
+        let turn = conversation.turn(70);
+        assert_eq!((turn.input, turn.max_input, turn.max_output), (511, 1581, 70));
         // A response outside of the conversation is shorter, and makes it no shorter.
         conversation.report(20, begun);
-        assert_eq!(conversation.turn(None).input, 511);
-        assert_eq!(conversation.turn_ahead().max_input, 7581);
-    }
-
-    #[test]
-    fn until_the_provider_confirms_one_the_higher_bound_counts() {
-        let mut conversation = Conversation::default();
-        conversation.set_max_output(MaxOutput::Tokens(100));
-        conversation.may_become(MaxOutput::Tokens(10));
-        assert_eq!(conversation.turn(None).max_output, 100);
-        conversation.may_become(MaxOutput::OfModel);
-        assert_eq!(conversation.turn(None).max_output, MODEL_OUTPUT);
-        conversation.set_max_output(MaxOutput::Tokens(10));
-        assert_eq!(conversation.turn(Some(MaxOutput::OfModel)).max_output, MODEL_OUTPUT);
-        assert_eq!(conversation.turn(None).max_output, 10);
+        assert_eq!(conversation.turn(70).input, 511);
+        assert_eq!(conversation.turn_ahead(70).max_input, 7581);
     }
 }

@@ -21,21 +21,11 @@ use words::error::Error;
 /// The most connections that are tried.
 const MAX_CONNECTIONS: usize = 16;
 
-/// What concerns only the client's connection, and extensions: the gateway reads the frames, so that nothing may compress them.
-const NOT_SENT: [&str; 10] = [
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "expect",
-    "http2-settings",
-    "sec-websocket-extensions",
-    "content-length",
-];
+/// What no handshake has besides the hop-by-hop headers, which are removed already: a body, and extensions, since the gateway reads the
+/// frames, so that nothing may compress them.
+const NOT_SENT: [&str; 2] = ["sec-websocket-extensions", "content-length"];
 
-/// Opens the connection of an attempt and sends its handshake. `header`: complete but for what concerns the connection.
+/// Opens the connection of an attempt and sends its handshake. `header`: complete, without hop-by-hop headers.
 ///
 /// # Errors
 /// No connection could be made, or the provider gave no response.

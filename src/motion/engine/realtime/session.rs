@@ -5,6 +5,7 @@
 //! charged, whether the gateway knows its turn or not. Reads and writes no connection.
 
 use super::conversation::{AHEAD, Conversation};
+use super::session_bounds::SessionBounds;
 use super::turn::{HeldResponse, Terms};
 use crate::engine::Engine;
 use crate::engine::limit_holds::{Behalf, HeldTurn, only_transcribes};
@@ -63,8 +64,7 @@ pub struct RealtimeSession {
     conversation: Conversation,
     /// Which limits its turns have, as far as is known.
     held: HeldTurn,
-    /// Whether the provider begins turns by itself, as it does until it is told otherwise.
-    begins_turns: bool,
+    bounds: SessionBounds,
     /// Sent, and not begun: with the client's id of the event.
     requested: VecDeque<(Option<String>, HeldResponse)>,
     /// Held for a turn that the provider may begin.
@@ -108,7 +108,7 @@ impl RealtimeSession {
                 is_limited: set.has_request_limits() || set.has_target_limits(),
                 is_hard: may_be_hard,
             },
-            begins_turns: true,
+            bounds: SessionBounds::default(),
             requested: VecDeque::new(),
             ahead: None,
             running: HashMap::new(),
@@ -126,7 +126,7 @@ impl RealtimeSession {
             }
             ClientEvent::Update(update) => {
                 self.conversation.add(message.len());
-                self.update(&update, message)
+                self.update(&update, message).await
             }
             ClientEvent::Other => {
                 self.conversation.add(message.len());
@@ -150,11 +150,8 @@ impl RealtimeSession {
         match events::of_provider(message) {
             ServerEvent::Begun(id) => return self.begun(id).await,
             ServerEvent::Done { id, tokens } => self.done(&id, tokens, frames).await,
-            ServerEvent::Session(update) => {
-                self.begins_turns = update.begins_turns.unwrap_or(self.begins_turns);
-                if let Some(bound) = update.max_output {
-                    self.conversation.set_max_output(bound);
-                }
+            ServerEvent::Session { update, answers } => {
+                self.bounds.report(&update, answers);
                 if update.model.is_some() {
                     self.terms.response_model = update.model;
                 }
@@ -185,7 +182,7 @@ impl RealtimeSession {
 
     async fn audio(&mut self, bytes: usize) -> ClientStep {
         self.conversation.add_audio(bytes);
-        if !self.begins_turns || !self.held.is_hard {
+        if !self.bounds.begins_turns() || !self.held.is_hard {
             return ClientStep::Pass;
         }
         let sent = self.conversation.sent().most;
@@ -203,7 +200,7 @@ impl RealtimeSession {
         if let Err(error) = self.identify() {
             return ClientStep::End(event(&error, None));
         }
-        let ahead = self.conversation.turn_ahead();
+        let ahead = self.conversation.turn_ahead(self.bounds.output(None));
         match self.hold(&ahead).await {
             Ok(turn) => {
                 self.ahead = Some(turn);
@@ -227,7 +224,7 @@ impl RealtimeSession {
             ));
             return ClientStep::Refuse(event(&error, event_id.as_deref()));
         }
-        let turn = self.conversation.turn(bound);
+        let turn = self.conversation.turn(self.bounds.output(bound));
         match self.hold(&turn).await {
             Ok(turn) => {
                 self.requested.push_back((event_id, turn));
@@ -237,17 +234,22 @@ impl RealtimeSession {
         }
     }
 
-    fn update(&mut self, update: &Update, message: &[u8]) -> ClientStep {
+    async fn update(&mut self, update: &Update, message: &[u8]) -> ClientStep {
         let event_id = update.event_id.as_deref();
         if update.transcribes && self.held.is_limited {
             return ClientStep::Refuse(event(&only_transcribes(), event_id));
         }
-        if update.begins_turns == Some(true) {
-            self.begins_turns = true;
+        let step = self.with_own_model(update, message);
+        if matches!(step, ClientStep::Pass | ClientStep::Replace(_))
+            && let Err(error) = self.hold_higher(update).await
+        {
+            return ClientStep::Refuse(event(&error, event_id));
         }
-        if let Some(bound) = update.max_output {
-            self.conversation.may_become(bound);
-        }
+        step
+    }
+
+    /// What becomes of a change by the model that it names.
+    fn with_own_model(&self, update: &Update, message: &[u8]) -> ClientStep {
         let own = self.terms.model.as_deref();
         match (update.model.as_deref(), own) {
             (None, _) => ClientStep::Pass,
@@ -261,9 +263,37 @@ impl RealtimeSession {
                     "The model of a session is chosen when it is opened, and this one is not for {model}. Open another session with \
                      ?model={model}."
                 ));
-                ClientStep::Refuse(event(&error.with_param("session.model"), event_id))
+                let error = error.with_param("session.model");
+                ClientStep::Refuse(event(&error, update.event_id.as_deref()))
             }
         }
+    }
+
+    /// Takes a change of the session. A turn that the provider may begin by itself is made by it, so that what is held for that turn is held
+    /// anew where its bound becomes higher.
+    ///
+    /// # Errors
+    /// The limit that refuses it: the change is not to be sent.
+    async fn hold_higher(&mut self, update: &Update) -> Result<(), Box<Error>> {
+        let before = self.bounds.output(None);
+        let wanted = self.bounds.output(update.max_output).max(before);
+        if wanted > before
+            && let Some(ahead) = self.ahead.take()
+        {
+            ahead.cancel();
+            let higher = self.conversation.turn_ahead(wanted);
+            match self.hold(&higher).await {
+                Ok(turn) => self.ahead = Some(turn),
+                Err(error) => {
+                    // What was held for the bound that stays.
+                    let as_before = self.conversation.turn_ahead(before);
+                    self.ahead = self.hold(&as_before).await.ok();
+                    return Err(error);
+                }
+            }
+        }
+        self.bounds.request(update);
+        Ok(())
     }
 
     /// A response has begun.
@@ -276,7 +306,7 @@ impl RealtimeSession {
         let turn = match requested {
             Some(turn) => Some(turn),
             None => {
-                let turn = self.conversation.turn(None);
+                let turn = self.conversation.turn(self.bounds.output(None));
                 let held = match self.identify() {
                     Ok(()) => self.hold(&turn).await,
                     Err(error) => {
@@ -337,7 +367,7 @@ impl RealtimeSession {
 
     /// The hold of a turn that runs already: it counts, and nothing refuses it.
     async fn made(&self) -> Option<HeldResponse> {
-        let turn = TurnUse { is_made: true, ..self.conversation.turn(None) };
+        let turn = TurnUse { is_made: true, ..self.conversation.turn(self.bounds.output(None)) };
         let held = self.terms.hold(&self.engine, &turn, self.conversation.sent()).await;
         held.ok().map(|(turn, _)| turn)
     }

@@ -6,12 +6,9 @@
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::error::Error;
-use crate::json::walk;
-use memchr::memmem;
+use crate::json::{string, walk};
 use serde_json::{Value, json};
-
-/// The type of a provider's message is within its first bytes, in any order of its members.
-const HEAD: usize = 512;
+use std::borrow::Cow;
 
 /// What a client sends.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,8 +64,11 @@ pub enum ServerEvent {
         id: String,
         tokens: Option<u64>,
     },
-    /// `session.created` and `session.updated`.
-    Session(Update),
+    /// What the session is: `session.created`, and `session.updated`, which answers a client's `session.update`.
+    Session {
+        update: Update,
+        answers: bool,
+    },
     /// `error`: the id of the client's event that it is about, and its code.
     Failed {
         event_id: Option<String>,
@@ -100,39 +100,50 @@ pub fn of_client(message: &[u8]) -> ClientEvent {
 
 /// Reads a provider's message.
 pub fn of_provider(message: &[u8]) -> ServerEvent {
-    let head = message.get(..HEAD.min(message.len())).unwrap_or_default();
-    let wanted = [
-        &b"\"response.created\""[..],
-        b"\"response.done\"",
-        b"\"session.created\"",
-        b"\"session.updated\"",
-        b"\"error\"",
-    ];
-    if !wanted.iter().any(|kind| memmem::find(head, kind).is_some()) {
+    let Some(kind) = type_of(message) else { return ServerEvent::Other };
+    let is_read = matches!(
+        kind.as_ref(),
+        "response.created" | "response.done" | "session.created" | "session.updated" | "error"
+    );
+    if !is_read {
         return ServerEvent::Other;
     }
     let Ok(event) = serde_json::from_slice::<Value>(message) else { return ServerEvent::Other };
     let response = event.get("response");
     let id = || text(response.and_then(|response| response.get("id"))).unwrap_or_default();
-    match event.get("type").and_then(Value::as_str) {
-        Some("response.created") => ServerEvent::Begun(id()),
-        Some("response.done") => {
+    match kind.as_ref() {
+        "response.created" => ServerEvent::Begun(id()),
+        "response.done" => {
             let usage = response.and_then(|response| response.get("usage"));
             let count = |name: &str| usage?.get(name)?.as_u64();
             let tokens = count("input_tokens")
                 .map(|input| input.saturating_add(count("output_tokens").unwrap_or_default()));
             ServerEvent::Done { id: id(), tokens }
         }
-        Some("session.created" | "session.updated") => {
-            ServerEvent::Session(update(None, event.get("session")))
-        }
-        Some("error") => {
+        "session.created" | "session.updated" => ServerEvent::Session {
+            update: update(None, event.get("session")),
+            answers: kind == "session.updated",
+        },
+        "error" => {
             let error = event.get("error");
             let member = |name: &str| text(error.and_then(|error| error.get(name)));
             ServerEvent::Failed { event_id: member("event_id"), code: member("code") }
         }
         _ => ServerEvent::Other,
     }
+}
+
+/// The type of a provider's message, wherever it stands among its members. `None`: it has none, or that has not arrived yet.
+pub(in crate::api) fn type_of(message: &[u8]) -> Option<Cow<'_, str>> {
+    let mut members = walk::members(message.trim_ascii_start())?;
+    let is_type = |name: &[u8]| match name {
+        b"type" => true,
+        name if name.contains(&b'\\') => {
+            string::unquote(&[b"\"", name, b"\""].concat()).is_some_and(|name| name == "type")
+        }
+        _ => false,
+    };
+    members.find(|(name, _)| is_type(name)).and_then(|(_, value)| string::unquote(value))
 }
 
 /// The one `type` of a message that is a JSON object.
@@ -291,10 +302,37 @@ mod tests {
                 ServerEvent::Failed { event_id: Some("e".into()), code: Some("c".into()) },
             ),
             (r#"{"type":"x","text":"\"response.done\""}"#, ServerEvent::Other),
+            (
+                r#"{"type":"session.updated","session":{}}"#,
+                ServerEvent::Session { update: Update::default(), answers: true },
+            ),
+            (
+                r#"{"type":"session.created","session":{}}"#,
+                ServerEvent::Session { update: Update::default(), answers: false },
+            ),
+            (
+                r#"{"t\u0079pe":"response\u002edone","response":{}}"#,
+                ServerEvent::Done { id: String::new(), tokens: None },
+            ),
             ("no JSON", ServerEvent::Other),
         ] {
             assert_eq!(of_provider(message.as_bytes()), wanted, "{message}");
         }
+    }
+
+    #[test]
+    fn a_type_is_found_wherever_it_stands() {
+        let texts = "x".repeat(70_000);
+        let behind = format!(
+            r#" {{"response":{{"id":"r","output":["{texts}"],"usage":{{"input_tokens":5}}}},"type":"response.done"}}"#
+        );
+        assert_eq!(of_provider(behind.as_bytes()), ServerEvent::Done { id: "r".into(), tokens: Some(5) });
+        let error = format!(r#"{{"error":{{"message":"{texts}","code":"c"}},"type":"error"}}"#);
+        let failed = ServerEvent::Failed { event_id: None, code: Some("c".into()) };
+        assert_eq!(of_provider(error.as_bytes()), failed);
+        let turn = format!(r#"{{"response":{{"instructions":"{texts}"}},"type":"response.create"}}"#);
+        assert_eq!(of_client(turn.as_bytes()), ClientEvent::Turn(Turn::default()));
+        assert_eq!(type_of(&behind.as_bytes()[..600]), None, "it has not arrived");
     }
 
     #[test]

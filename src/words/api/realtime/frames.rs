@@ -32,7 +32,7 @@ pub enum Frame {
     /// A whole message, text or binary. `raw`: all of its frames.
     Message { raw: Bytes, payload: Vec<u8> },
     /// A close, ping or pong, which may stand between the frames of a message.
-    Control { raw: Bytes, is_close: bool },
+    Control { raw: Bytes },
 }
 
 /// Why nothing more can be read.
@@ -96,11 +96,6 @@ impl FrameReader {
         self.arrived.len() + self.raw.len() + self.payload.len()
     }
 
-    /// Whether it is inside a message, so that nothing may stand before its next frame but control frames.
-    pub fn is_in_message(&self) -> bool {
-        self.in_message
-    }
-
     /// The next message or control frame; `None`: more must arrive first.
     ///
     /// # Errors
@@ -115,7 +110,7 @@ impl FrameReader {
             let frame = self.arrived.split_to(end);
             let opcode = header.first & OPCODE;
             if opcode >= CLOSE {
-                return Ok(Some(Frame::Control { raw: frame.freeze(), is_close: opcode == CLOSE }));
+                return Ok(Some(Frame::Control { raw: frame.freeze() }));
             }
             let payload = frame.get(header.length..).unwrap_or_default();
             match header.mask {
@@ -243,14 +238,14 @@ mod tests {
         for step in [1, 3, stream.len()] {
             let mut reader = FrameReader::new(Sender::Client, 1000);
             let frames = read(&mut reader, &stream, step).unwrap();
-            let ping = Frame::Control { raw: masked(0x89, b"ping").into(), is_close: false };
+            let ping = Frame::Control { raw: masked(0x89, b"ping").into() };
             let hello = Frame::Message {
                 raw: [masked(0x01, b"he"), masked(0x80, b"llo")].concat().into(),
                 payload: b"hello".to_vec(),
             };
             let empty = Frame::Message { raw: masked(0x82, b"").into(), payload: Vec::new() };
             assert_eq!(frames, [ping, hello, empty], "{step}");
-            assert_eq!((reader.held(), reader.is_in_message()), (0, false));
+            assert_eq!((reader.held(), reader.in_message), (0, false));
         }
         for text in ["", "short", long.split_at(300).0, &long] {
             for sender in [Sender::Client, Sender::Provider] {

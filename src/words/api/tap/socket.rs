@@ -1,19 +1,19 @@
 //! Reads the frames that a provider of the realtime API sends, as far as they say what was used: `response.done` has the usage of one
 //! response, `session.created` the model.
 //!
-//! All other messages are passed over by their first bytes. Compressed messages cannot be read, and those over [`MAX_MESSAGE`] are
+//! All other messages are passed over as soon as their type has arrived. Compressed messages cannot be read, and those over [`MAX_MESSAGE`] are
 //! not: what the session used is unknown then. Not a websocket: control frames, masks and errors are the two ends' affair.
 
 use super::ResponseSummary;
 use super::openai_event;
+use crate::api::realtime::events::type_of;
 use crate::api::usage::Usage;
 use crate::json::walk;
-use memchr::memmem;
 
 /// The longest message that is read, bytes. One with usage has the texts of a response, but never its audio.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// The type of a message is within its first bytes, in any order of its members.
+/// How many bytes of a message arrive before its type is looked for. Where it is not among them, it is looked for again in twice as many.
 const HEAD: usize = 512;
 
 /// The longest header of a frame.
@@ -38,6 +38,8 @@ pub(super) struct Socket {
     /// Whether its message ends with it.
     is_final: bool,
     message: Vec<u8>,
+    /// At which length its type is looked for; `None`: it is known.
+    looks_at: Option<usize>,
     /// Nothing more of the current message is kept.
     skips: bool,
 }
@@ -86,6 +88,7 @@ impl Socket {
         self.is_text = opcode < CONTROL;
         if opcode != CONTINUATION && opcode < CONTROL {
             self.message.clear();
+            self.looks_at = Some(HEAD);
             // No provider may mask what it sends.
             self.skips = opcode != TEXT || first & RESERVED != 0 || mask > 0;
         }
@@ -97,14 +100,22 @@ impl Socket {
         if !self.is_text || self.skips {
             return;
         }
-        let had_head = self.message.len() >= HEAD;
         self.message.extend_from_slice(payload.get(..MAX_MESSAGE.min(payload.len())).unwrap_or_default());
-        let has_head = self.message.len() >= HEAD;
-        let is_other = has_head && !had_head && !is_wanted(self.message.get(..HEAD).unwrap_or_default());
-        if is_other || self.message.len() > MAX_MESSAGE {
+        if self.message.len() > MAX_MESSAGE || self.is_other() {
             self.skips = true;
             self.message = Vec::new();
         }
+    }
+
+    /// Whether what has arrived of a message shows that nothing of it is read.
+    fn is_other(&mut self) -> bool {
+        let length = self.message.len();
+        if self.looks_at.is_none_or(|at| length < at) {
+            return false;
+        }
+        let kind = type_of(&self.message);
+        self.looks_at = kind.is_none().then_some(length * 2);
+        kind.is_some_and(|kind| !is_wanted(&kind))
     }
 
     fn end_frame(&mut self, summary: &mut ResponseSummary) {
@@ -112,28 +123,28 @@ impl Socket {
             return;
         }
         let message = std::mem::take(&mut self.message);
-        if !self.skips && is_wanted(&message) {
+        if !self.skips {
             read(&message, summary);
         }
         self.skips = true;
     }
 }
 
-/// Whether a message may say what was used, by its beginning.
-fn is_wanted(head: &[u8]) -> bool {
-    [&b"\"response.done\""[..], b"\"session.created\""].iter().any(|kind| memmem::find(head, kind).is_some())
+/// Whether a message of this type may say what was used.
+fn is_wanted(kind: &str) -> bool {
+    matches!(kind, "response.done" | "session.created")
 }
 
 fn read(message: &[u8], summary: &mut ResponseSummary) {
     let member = |name: &[u8]| member(message, name);
-    match member(b"type") {
-        Some(b"\"response.done\"") => {
+    match type_of(message).as_deref() {
+        Some("response.done") => {
             let usage = member(b"response").and_then(|response| self::member(response, b"usage"));
             if let Some(usage) = usage.and_then(Usage::read) {
                 summary.usage = Some(summary.usage.unwrap_or_default().plus(&usage));
             }
         }
-        Some(b"\"session.created\"") => {
+        Some("session.created") => {
             let model = member(b"session").and_then(|session| self::member(session, b"model"));
             summary.note_model(model.and_then(openai_event::text));
         }
@@ -214,6 +225,18 @@ mod tests {
             assert_eq!((usage.input_audio, usage.cached, usage.cached_audio), (15, 2, 2));
             assert_eq!(summary.model.as_deref(), Some("gpt-realtime"));
             assert!(summary.content);
+        }
+    }
+
+    #[test]
+    fn a_type_is_found_behind_everything_else() {
+        let response = done(10, 3, 70_000);
+        let object = response.split_once("\"response\":").unwrap().1;
+        let last = format!(r#"{{"response":{},"type":"response.done"}}"#, object.strip_suffix('}').unwrap());
+        let other = format!(r#"{{"delta":"{}","type":"response.done.not"}}"#, "A".repeat(9_000));
+        let stream = [frame(0x81, other.as_bytes()), frame(0x81, last.as_bytes())].concat();
+        for step in [1, 100, stream.len()] {
+            assert_eq!(read(&stream, step).usage.map(|usage| usage.total), Some(13), "{step}");
         }
     }
 
