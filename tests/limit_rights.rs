@@ -111,9 +111,11 @@ async fn limits_of_the_organisation_are_not_its_workspaces_to_change() {
             assert!(reply["error"]["message"].as_str().unwrap().contains("organisation"), "{reply}");
         }
         assert_eq!(get(&gateway, &path).await, before, "{path}");
-        if path.contains("/policies/") {
-            assert_eq!(send(&gateway, key, Method::DELETE, &path, &Value::Null).await.0, 403, "{path}");
-        } else {
+        // Deleted and made anew it would have none.
+        let (status, reply) = send(&gateway, key, Method::DELETE, &path, &Value::Null).await;
+        assert_eq!(status, 403, "{path}: {reply}");
+        if !path.contains("/policies/") {
+            assert_eq!(reply["error"]["param"], "usage_limits", "{reply}");
             // What is no limit is the workspace's, also beside limits that stay as they are.
             let mut same = json!({"name": "other"});
             same["rate_limits"] = body["rate_limits"].clone();
@@ -124,6 +126,11 @@ async fn limits_of_the_organisation_are_not_its_workspaces_to_change() {
         let (status, made) = send(&gateway, key, Method::POST, route, &body).await;
         assert_eq!(status, 200, "{route}: {made}");
         let own = path_of(pattern, &made);
+        let (status, another) = send(&gateway, key, Method::POST, route, &body).await;
+        assert_eq!(status, 200, "{route}: {another}");
+        let another = path_of(pattern, &another);
+        let (status, reply) = send(&gateway, key, Method::DELETE, &another, &Value::Null).await;
+        assert_eq!(status, 200, "{another}: {reply}");
         let change = changes(&own).remove(0);
         let (status, reply) = send(&gateway, key, Method::PUT, &own, &change).await;
         assert_eq!(status, 200, "{own}: {reply}");
@@ -161,6 +168,47 @@ async fn a_workspace_and_a_key_do_not_raise_their_own_budgets() {
         operate(&gateway, Method::PUT, &own, &json!({"usage_limits": {"credit_limit": 99}})).await.0,
         200
     );
+}
+
+/// The limits of a provider do not end with the integration that it belongs to.
+#[tokio::test]
+async fn an_integration_is_not_deleted_with_limits_of_the_organisation_on_its_providers() {
+    let gateway = Gateway::start(SETTINGS);
+    let (_, key) = workspace_key(&gateway, Value::Null).await;
+    let body = json!({"name": "i", "slug": "own-i", "ai_provider_id": "openai", "key": "sk-1", "workspace_id": "default",
+        "default_provider_slug": "own-p"});
+    let (status, made) = send(&gateway, &key, Method::POST, "/v1/integrations", &body).await;
+    assert_eq!(status, 200, "{made}");
+    let limits = json!({"usage_limits": {"type": "cost", "credit_limit": 10}});
+    let (status, reply) = operate(&gateway, Method::PUT, "/v1/providers/own-p", &limits).await;
+    assert_eq!(status, 200, "{reply}");
+    let delete =
+        async |key: &str| send(&gateway, key, Method::DELETE, "/v1/integrations/own-i", &Value::Null).await;
+    let (status, reply) = delete(&key).await;
+    assert_eq!(status, 403, "{reply}");
+    assert_eq!(delete(crate::support::settings::KEY).await.0, 200);
+}
+
+/// A key without limits that a limited key makes is bound by its workspace's, which no key of the workspace changes.
+#[tokio::test]
+async fn a_key_that_is_made_without_limits_has_those_of_its_workspace() {
+    let gateway = Gateway::start(SETTINGS);
+    let (_, key) = workspace_key(&gateway, json!({"credit_limit": 10})).await;
+    let budget = json!({"usage_limits": [{"type": "requests", "credit_limit": 1}]});
+    assert_eq!(operate(&gateway, Method::PUT, "/v1/admin/workspaces/default", &budget).await.0, 200);
+    let body = json!({"name": "free", "workspace_id": "default", "scopes": ["completions.write"]});
+    let (status, made) = send(&gateway, &key, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    assert_eq!(status, 200, "{made}");
+    let call = async || {
+        let call = client().post(format!("{}/v1/chat/completions", gateway.data_url()));
+        let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5});
+        let call = call.header("x-gateway-api-key", made["key"].as_str().unwrap());
+        call.json(&body).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(call().await, 200);
+    let refused =
+        until("the budget to be spent", async || Some(call().await).filter(|status| *status != 429));
+    assert_eq!(refused.await, 412);
 }
 
 /// Every route that changes limits is tested above, or is the organisation's alone.

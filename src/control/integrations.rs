@@ -15,6 +15,7 @@ use super::credential::{
     set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::limit_owner;
 use super::limits::RESET_USAGE;
 use super::page;
 use super::providers;
@@ -244,7 +245,11 @@ impl Resource for Integration {
     fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
         let catalog = call.catalog()?;
         let derived = catalog.children(Self::KIND, record.id);
-        let derived = derived.filter(|record| record.status == Status::Active).map(|record| &**record);
+        let derived: Vec<&Record> =
+            derived.filter(|record| record.status == Status::Active).map(|record| &**record).collect();
+        for provider in &derived {
+            limit_owner::check_removal(call, provider)?;
+        }
         Ok([record].into_iter().chain(derived).map(|record| put(archived(record, call.now))).collect())
     }
 }

@@ -15,6 +15,8 @@ use words::error::Error;
 const ORGANISATION: &str = "organisation";
 const WORKSPACE: &str = "workspace";
 const MEMBERS: [&str; 2] = ["usage_limits", "rate_limits"];
+const REMOVAL: &str = "A key of the organisation has set limits on it, and only such a key deletes it: without them it could be made anew. \
+                       A key that must not be used any more can be rotated, or expire.";
 const REFUSAL: &str = "A key of the organisation has set these limits, and only such a key changes or resets them. A workspace adds \
                        limits of its own with policies (POST /v1/policies/usage-limits).";
 
@@ -42,6 +44,25 @@ pub(super) fn check_policy(call: &Call, record: &Record) -> Result<(), Error> {
         "A key of the organisation has made or changed this policy, and only such a key changes, resets or ends it. A workspace adds \
          policies of its own.",
     ))
+}
+
+/// # Errors
+/// 403 for an object whose limits the organisation has set and a client of one workspace: they would end with it. It names them.
+pub(super) fn check_removal(call: &Call, record: &Record) -> Result<(), Error> {
+    if !call.identity.is_bound || is_policy(record.kind) || !KINDS.contains(&record.kind) {
+        return Ok(());
+    }
+    let body = members(record);
+    let names =
+        ["", OF_INTEGRATION].into_iter().flat_map(|prefix| MEMBERS.map(|name| format!("{prefix}{name}")));
+    let mut set = names.filter(|name| limits(&body, name).is_some());
+    match set.find(|name| is_of_organisation(call, record, name)) {
+        None => Ok(()),
+        Some(name) => {
+            let name = name.strip_prefix(OF_INTEGRATION).unwrap_or(&name).to_owned();
+            Err(Error::forbidden(REMOVAL).with_param(name))
+        }
+    }
 }
 
 /// Keeps in `body` who has set its limits, where the call changes them. `before`: the record that is changed.

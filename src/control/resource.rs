@@ -156,6 +156,7 @@ pub(super) trait Resource: Sized + 'static {
         async move {
             let record = Self::find(&call)?;
             call.check_owner(&record)?;
+            limit_owner::check_removal(&call, &record)?;
             Self::check_unused(&call, &record)?;
             call.commit(Self::removal(&call, &record)?).await?;
             Ok(Reply::empty())
