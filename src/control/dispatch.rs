@@ -164,7 +164,8 @@ struct ReadBody {
 /// Reads the body of a route, as far as it takes one.
 ///
 /// # Errors
-/// 413 above the route's bound, 503 where the process holds as much as it may, 400 where it cannot be read.
+/// 413 above the route's bound, 408 where it does not arrive in time, 503 where the process holds as much as it may, 400 where it cannot be
+/// read.
 async fn read_body(
     route: &Route,
     shared: &Shared,
@@ -194,8 +195,7 @@ async fn read_body(
     }
     let mut body = body.into_data_stream();
     while let Some(piece) = body.next().await {
-        let unread = |_| Error::bad_request("The request body could not be read. Send it again.");
-        let piece = piece.map_err(unread)?;
+        let piece = piece.map_err(|why| unread(&why))?;
         let size = whole.len() + piece.len();
         if size > limit {
             return Err(too_large());
@@ -206,6 +206,18 @@ async fn read_body(
     let bytes = whole.freeze();
     held.set(3 * bytes.len() + values::count(&bytes, MAX_VALUES) * VALUE_BYTES)?;
     Ok(ReadBody { bytes, held })
+}
+
+/// Why a body could not be read: what the client is told, so that the audit log says the same.
+fn unread(why: &axum::Error) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(why);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.clone();
+        }
+        cause = error.source();
+    }
+    Error::bad_request("The request body could not be read. Send it again.")
 }
 
 /// Whether clients of this port connect with TLS.
@@ -381,6 +393,19 @@ fn read_query(fields: &[Field], query: &str, problems: &Problems) -> Map<String,
 mod tests {
     use super::super::field::{Type, optional};
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_arrive_is_refused_with_its_clients_status() {
+        let reading = async |why: Error| {
+            let pieces = futures_util::stream::iter([Ok(Bytes::from_static(b"{")), Err(why)]);
+            let mut body = axum::body::Body::from_stream(pieces).into_data_stream();
+            assert!(body.next().await.unwrap().is_ok());
+            unread(&body.next().await.unwrap().unwrap_err()).status()
+        };
+        assert_eq!(reading(Error::slow_client("late")).await, 408);
+        assert_eq!(reading(Error::body_too_large(1)).await, 413);
+        assert_eq!(unread(&axum::Error::new("broken")).status(), 400);
+    }
 
     #[test]
     fn members_that_repeat_the_path_are_ignored_and_others_are_not() {
