@@ -34,7 +34,7 @@ pub struct ClientIdentity {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key that is good now, found by what names it and not by its text: for what must end with the key that made it.
+/// A key that is found by what names it and not by its text: for what must end with the key that made it.
 #[derive(Debug, Clone)]
 pub struct LivingKey {
     pub identity: Arc<ClientIdentity>,

@@ -144,13 +144,6 @@ impl ServiceKeys {
             || self.tokens.as_ref().is_some_and(|tokens| tokens.is_ours(key))
     }
 
-    /// The key of the settings with this name: its digest, and its client.
-    pub(super) fn named(&self, name: &str) -> Option<([u8; 32], Arc<ClientIdentity>)> {
-        let mut all = self.by_digest.iter();
-        let found = all.find(|(_, client)| client.id.as_deref() == Some(name))?;
-        Some((*found.0, Arc::clone(found.1)))
-    }
-
     /// A key of the settings. Few keys are compared one by one in constant time; many are found by digest, so that the time does
     /// not grow with their number.
     fn of_settings(&self, key: &[u8]) -> Option<&Arc<ClientIdentity>> {

@@ -4,7 +4,7 @@
 //! is kept nowhere. What it grants can be read by whoever has it, and not be changed. It opens a realtime session and nothing else.
 //! Not here: how a session is opened (`proxy::realtime`).
 
-use super::identity::{ClientIdentity, IdentityKind};
+use super::identity::{ClientIdentity, IdentityKind, LivingKey};
 use super::key_format::PublicId;
 use super::service_keys::{IdentityRefusal, ServiceKeys};
 use super::stored_keys::KeyRefusal;
@@ -59,7 +59,7 @@ impl ServiceKeys {
             IdentityKind::Anonymous | IdentityKind::Jwt => return None,
         };
         let grant = SessionGrant { key, is_stored, ..grant };
-        let secret = self.signers(&grant, now).ok()?.1.into_iter().next()?;
+        let secret = self.signer(&grant, now)?.secrets.into_iter().next()?;
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&grant).ok()?);
         let signature =
             URL_SAFE_NO_PAD.encode(hmac::sign(&signing_key(&secret), &signed(payload.as_bytes())));
@@ -84,11 +84,15 @@ impl ServiceKeys {
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| UNKNOWN)?;
         let json = URL_SAFE_NO_PAD.decode(payload).map_err(|_| UNKNOWN)?;
         let grant: SessionGrant = serde_json::from_slice(&json).map_err(|_| UNKNOWN)?;
-        let (client, secrets) = self.signers(&grant, now)?;
+        let LivingKey { identity: client, secrets } = self.signer(&grant, now).ok_or(UNKNOWN)?;
         let is_good =
-            |secret: &[u8; 32]| hmac::verify(&signing_key(secret), &signed(payload), &signature).is_ok();
+            |secret: &Vec<u8>| hmac::verify(&signing_key(secret), &signed(payload), &signature).is_ok();
         if !secrets.iter().any(is_good) {
             return Err(UNKNOWN);
+        }
+        // Not before: whoever can make up a token is not told which keys there were.
+        if let Some(end) = client.expires_at.filter(|end| now >= *end) {
+            return Err(IdentityRefusal::Key(KeyRefusal::Expired(end)));
         }
         match Timestamp::from_second(grant.expires_at) {
             Ok(end) if !is_open && now >= end => Err(IdentityRefusal::Key(KeyRefusal::Expired(end))),
@@ -97,18 +101,13 @@ impl ServiceKeys {
         }
     }
 
-    /// The client that a grant names, and what may have signed it.
-    fn signers(
-        &self,
-        grant: &SessionGrant,
-        now: Timestamp,
-    ) -> Result<(Arc<ClientIdentity>, Vec<[u8; 32]>), IdentityRefusal> {
-        let unknown = IdentityRefusal::Key(KeyRefusal::Unknown);
+    /// The key that a grant names, with what may have signed it.
+    fn signer(&self, grant: &SessionGrant, now: Timestamp) -> Option<LivingKey> {
         if grant.is_stored {
-            let id = PublicId::parse(&grant.key).ok_or(unknown)?;
-            return self.stored().signers(id, now).map_err(IdentityRefusal::Key);
+            self.stored().signer(PublicId::parse(&grant.key)?, now)
+        } else {
+            self.living_of_settings(&grant.key)
         }
-        self.named(&grant.key).map(|(digest, client)| (client, vec![digest])).ok_or(unknown)
     }
 }
 
@@ -122,8 +121,14 @@ fn signed(payload: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key_body::KeyBody;
+    use super::super::key_format::KeyHash;
+    use super::super::key_records::make;
+    use super::super::stored_keys::StoredKeys;
     use super::*;
+    use crate::store::{Catalog, Change};
     use words::config::Checks;
+    use words::settings::scopes::KeyType;
     use words::settings::{SecretSources, Settings};
 
     fn keys(secret: &str) -> ServiceKeys {
@@ -177,5 +182,37 @@ mod tests {
                 "{wrong}"
             );
         }
+    }
+    #[test]
+    fn only_a_good_token_reveals_that_its_key_is_over() {
+        let pepper = KeyHash::new(b"a pepper of the tests");
+        let body = KeyBody {
+            scopes: vec!["completions.write".to_owned()],
+            expires_at: Some(at(100)),
+            ..KeyBody::new("k", KeyType::OrganisationService)
+        };
+        let made = make(body, None, &pepper, at(0)).unwrap();
+        let catalog = Catalog::default().with(&[Change::Put(Arc::new(made.record))], 1);
+        let (stored, _) = StoredKeys::new(Some(pepper)).with(&catalog);
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let settings = Settings::parse("{}", &sources, &checks).unwrap();
+        let keys = ServiceKeys::new(&settings, Arc::new(stored), None);
+        let client = keys.identify(made.text.expose().as_bytes(), at(0)).unwrap();
+        let grant = SessionGrant {
+            key: String::new(),
+            is_stored: true,
+            expires_at: 600,
+            model: None,
+            headers: Vec::new(),
+            session: Map::new(),
+        };
+        let token = keys.session_token(&client, grant, at(0)).unwrap();
+        assert!(keys.verify_session(token.as_bytes(), at(99), false).is_ok());
+        let refusal = |token: &str| keys.verify_session(token.as_bytes(), at(100), true).unwrap_err();
+        assert_eq!(refusal(&token), IdentityRefusal::Key(KeyRefusal::Expired(at(100))));
+        let (payload, _) = token.split_once('.').unwrap();
+        let made_up = format!("{payload}.{}", URL_SAFE_NO_PAD.encode([0; 32]));
+        assert_eq!(refusal(&made_up), IdentityRefusal::Key(KeyRefusal::Unknown));
     }
 }

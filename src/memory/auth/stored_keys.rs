@@ -253,37 +253,25 @@ impl StoredKeys {
         Ok(&stored.identity)
     }
 
-    /// The key of this record, while one of its secrets is good.
+    /// The key of this record, while it and one of its secrets are good.
     pub(super) fn living(&self, record: Uuid, now: Timestamp) -> Option<LivingKey> {
-        let public_id = public_id(self.catalog.get(Kind::ApiKey, record)?)?;
-        let key = self.by_public_id.get(&public_id).filter(|key| key.record == record)?;
-        let is_live = |end: Option<Timestamp>| end.is_none_or(|end| now < end);
-        let secrets = key.secrets.iter().filter(|secret| is_live(secret.expires_at));
-        let secrets: Vec<Vec<u8>> = secrets.map(|secret| secret.hash.to_vec()).collect();
-        let is_good = is_live(key.identity.expires_at) && !secrets.is_empty();
-        is_good.then(|| LivingKey { identity: Arc::clone(&key.identity), secrets })
+        let key = self.signer(self.public_id(record)?, now)?;
+        let is_over = key.identity.expires_at.is_some_and(|end| now >= end);
+        (!is_over && !key.secrets.is_empty()).then_some(key)
     }
 
     /// The public id of the key of a record.
     pub(super) fn public_id(&self, record: Uuid) -> Option<PublicId> {
-        self.by_public_id.iter().find(|(_, key)| key.record == record).map(|(id, _)| *id)
+        let id = public_id(self.catalog.get(Kind::ApiKey, record)?)?;
+        self.by_public_id.get(&id).is_some_and(|key| key.record == record).then_some(id)
     }
 
-    /// The client of a key, and the hashes of its secrets that are good, the newest first.
-    ///
-    /// # Errors
-    /// [`KeyRefusal`].
-    pub(super) fn signers(
-        &self,
-        id: PublicId,
-        now: Timestamp,
-    ) -> Result<(Arc<ClientIdentity>, Vec<[u8; 32]>), KeyRefusal> {
-        let stored = self.by_public_id.get(&id).ok_or(KeyRefusal::Unknown)?;
-        if let Some(end) = stored.identity.expires_at.filter(|end| now >= *end) {
-            return Err(KeyRefusal::Expired(end));
-        }
-        let good = stored.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| now < end));
-        Ok((Arc::clone(&stored.identity), good.map(|secret| secret.hash).collect()))
+    /// A key and those of its secrets that are good, also where its own time is over.
+    pub(super) fn signer(&self, id: PublicId, now: Timestamp) -> Option<LivingKey> {
+        let key = self.by_public_id.get(&id)?;
+        let good = key.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| now < end));
+        let secrets = good.map(|secret| secret.hash.to_vec()).collect();
+        Some(LivingKey { identity: Arc::clone(&key.identity), secrets })
     }
 
     fn find_secret<'k>(&self, stored: &'k StoredKey, key: &KeyText<'_>) -> Option<&'k StoredSecret> {
