@@ -113,6 +113,10 @@ async fn headers_that_are_sent_keep_responses_apart_but_for_neutral_ones() {
         // Not sent to the provider.
         ("cookie", "a=b"),
         ("x-forwarded-for", "192.0.2.7"),
+        ("x-real-ip", "192.0.2.7"),
+        ("cf-connecting-ip", "192.0.2.7"),
+        ("true-client-ip", "192.0.2.7"),
+        ("x-client-ip", "192.0.2.7"),
     ] {
         assert_eq!(sent(name, value).await, "HIT", "{name}");
     }

@@ -10,8 +10,8 @@ use words::api::connection_header;
 use words::config::headers::is_gateway_header;
 
 /// Client headers that are not forwarded unless `forward_headers` names them: credentials, cookies, and what a proxy in
-/// front of us wrote about the client.
-pub(super) const STRIPPED: [&str; 13] = [
+/// front of us wrote about the client: where it is, under the names that vendors of proxies give that.
+pub(super) const STRIPPED: [&str; 27] = [
     "authorization",
     "x-api-key",
     "api-key",
@@ -24,7 +24,21 @@ pub(super) const STRIPPED: [&str; 13] = [
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-proto",
+    "x-forwarded-port",
     "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "x-azure-clientip",
+    "x-envoy-external-address",
+    "x-appengine-user-ip",
+    "cloudfront-viewer-address",
 ];
 
 /// Hop-by-hop headers: they concern only the connection between the client and us, or between us and the provider.
