@@ -72,7 +72,7 @@ impl McpClient {
         let origin = Origin::parse(&server.url, false)
             .map_err(|why| McpFailure::new(format!("the URL of the server {why}")))?;
         let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await;
-        client.map_err(|why| match why {
+        client.map(|client| client.http).map_err(|why| match why {
             FetchError::Refused(why) | FetchError::Broken(why) => McpFailure::new(why),
         })
     }

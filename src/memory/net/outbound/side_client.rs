@@ -9,6 +9,7 @@ use super::custom_host::HostRules;
 use super::dns::{Dns, ResolveError};
 use super::origin::Origin;
 use super::proxied::reach;
+use super::proxies::Proxy;
 use moka::sync::Cache;
 use reqwest::redirect::Policy;
 use rustls::ClientConfig;
@@ -17,7 +18,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Why there is no response.
@@ -46,6 +47,19 @@ const UNCHECKED: &str = "This gateway reaches other hosts through a proxy, where
 const MAX_POOLED: u64 = 256;
 const POOLED_IDLE: Duration = Duration::from_secs(60);
 const MAX_IDLE_CONNECTIONS: usize = 32;
+
+/// A client for requests to one host.
+pub(crate) struct SideClient {
+    pub http: reqwest::Client,
+    way: Way,
+}
+
+/// How its host is reached, for messages.
+struct Way {
+    authority: String,
+    has_tls: bool,
+    proxy: Option<Arc<Proxy>>,
+}
 
 /// Makes the clients. The TLS configuration is built for the first one.
 pub(crate) struct SideClients {
@@ -77,12 +91,14 @@ impl SideClients {
         dns: &Dns,
         rules: &HostRules,
         connect_timeout: Duration,
-    ) -> Result<reqwest::Client, FetchError> {
+    ) -> Result<SideClient, FetchError> {
         let reached = reach(dns, origin, rules, None, false).await.map_err(|why| match why {
             ResolveError::Refused(why) => FetchError::Refused(why),
             other => FetchError::Broken(format!("{}: {other}", origin.authority())),
         })?;
         let proxy = reached.proxied.as_ref().map(|proxied| &proxied.proxy);
+        let way =
+            Way { authority: origin.authority().to_owned(), has_tls: origin.tls, proxy: proxy.cloned() };
         if proxy.is_some() && !origin.tls && !rules.opens_name(origin) {
             return Err(FetchError::Refused(UNCHECKED.to_owned()));
         }
@@ -90,18 +106,18 @@ impl SideClients {
         let source = reached.addresses.first().and_then(|to| rules.outbound.source.towards(to.ip()));
         let mut hasher = DefaultHasher::new();
         reached.proxied.hash(&mut hasher);
-        let way = hasher.finish();
-        let key = format!("{} {} {addresses:?} {source:?} {way:x}", origin.tls, origin.authority());
-        if let Some(client) = self.pool.as_ref().and_then(|pool| pool.get(&key)) {
-            return Ok(client);
+        let by = hasher.finish();
+        let key = format!("{} {} {addresses:?} {source:?} {by:x}", origin.tls, origin.authority());
+        if let Some(http) = self.pool.as_ref().and_then(|pool| pool.get(&key)) {
+            return Ok(SideClient { http, way });
         }
         let idle = if self.pool.is_some() { MAX_IDLE_CONNECTIONS } else { 0 };
-        let broken = |why| broken(origin, rules, why);
+        let broken = |why| way.broken(why);
         let mut builder = reqwest::Client::builder().tls_backend_preconfigured(self.tls()?).no_proxy();
         if let Some(proxy) = proxy {
             builder = builder.proxy(proxy.for_reqwest().map_err(broken)?);
         }
-        let client = builder
+        let http = builder
             .local_address(source)
             .redirect(Policy::none())
             .connect_timeout(connect_timeout)
@@ -113,9 +129,9 @@ impl SideClients {
             .build()
             .map_err(broken)?;
         if let Some(pool) = &self.pool {
-            pool.insert(key, client.clone());
+            pool.insert(key, http.clone());
         }
-        Ok(client)
+        Ok(SideClient { http, way })
     }
 
     /// The TLS configuration, with the same certificate authorities as for providers.
@@ -131,18 +147,26 @@ impl fmt::Debug for SideClients {
     }
 }
 
-/// Why a request to `origin` has no response; names the proxy it went through.
-pub(crate) fn broken(origin: &Origin, rules: &HostRules, why: reqwest::Error) -> FetchError {
-    let by = rules.outbound.proxies.for_origin(origin, None);
-    let by = by.map(|proxy| format!(" (through the proxy {})", proxy.name())).unwrap_or_default();
-    FetchError::Broken(format!("{}{by}: {}", origin.authority(), error_chain(why)))
+impl SideClient {
+    /// Why a request has no response; names the proxy it went through.
+    pub fn broken(&self, why: reqwest::Error) -> FetchError {
+        self.way.broken(why)
+    }
+
+    /// The failure that a response means which a proxy gave in the place of an `http://` host.
+    pub fn refused_by_proxy(&self, status: u16) -> Option<FetchError> {
+        let Way { authority, has_tls, proxy } = &self.way;
+        let proxy = proxy.as_ref().filter(|_| status == 407 && !has_tls)?;
+        let why = format!("{authority}: the proxy {} demands credentials (407)", proxy.name());
+        Some(FetchError::Broken(why))
+    }
 }
 
-/// The failure that a response means which a proxy gave in the place of an `http://` host.
-pub(crate) fn refused_by_proxy(origin: &Origin, rules: &HostRules, status: u16) -> Option<FetchError> {
-    let proxy = rules.outbound.proxies.for_origin(origin, None).filter(|_| status == 407 && !origin.tls)?;
-    let why = format!("{}: the proxy {} demands credentials (407)", origin.authority(), proxy.name());
-    Some(FetchError::Broken(why))
+impl Way {
+    fn broken(&self, why: reqwest::Error) -> FetchError {
+        let by = self.proxy.as_ref().map(|proxy| format!(" (through the proxy {})", proxy.name()));
+        FetchError::Broken(format!("{}{}: {}", self.authority, by.unwrap_or_default(), error_chain(why)))
+    }
 }
 
 /// The error and its causes as text, without the URL: a query may contain a credential.

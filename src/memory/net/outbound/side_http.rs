@@ -5,7 +5,7 @@
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::Origin;
-use super::side_client::{FetchError, SideClients, broken, refused_by_proxy};
+use super::side_client::{FetchError, SideClients};
 use http::{HeaderMap, Method};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,17 +76,17 @@ impl SideHttpClient {
         if !request.trusted {
             rules.check_name(&origin).map_err(FetchError::Refused)?;
         }
-        let broken = |why| broken(&origin, rules, why);
         let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await?;
-        let sending = client.request(request.method, request.url).headers(request.headers).body(request.body);
-        let mut response = sending.send().await.map_err(broken)?;
+        let sending =
+            client.http.request(request.method, request.url).headers(request.headers).body(request.body);
+        let mut response = sending.send().await.map_err(|why| client.broken(why))?;
         let status = response.status().as_u16();
-        if let Some(refused) = refused_by_proxy(&origin, rules, status) {
+        if let Some(refused) = client.refused_by_proxy(status) {
             return Err(refused);
         }
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        while let Some(chunk) = response.chunk().await.map_err(|why| client.broken(why))? {
             if body.len() + chunk.len() > request.max_body {
                 let authority = origin.authority();
                 let most = request.max_body;

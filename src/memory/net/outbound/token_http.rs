@@ -5,7 +5,7 @@
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
-use super::side_client::{FetchError, SideClients, broken, refused_by_proxy};
+use super::side_client::{FetchError, SideClients};
 use knowledge::provider::token_exchange::{TokenRequest, TokenResponse};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -66,20 +66,20 @@ impl TokenHttpClient {
         rules: &HostRules,
     ) -> Result<TokenResponse, FetchError> {
         let origin = origin(token_request, by_operator)?;
-        let broken = |why| broken(&origin, rules, why);
         let connect = if token_request.is_metadata { METADATA_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
         let client = self.clients.client_for(&origin, dns, rules, connect).await?;
         let request = client
+            .http
             .request(token_request.method.clone(), &token_request.url)
             .headers(token_request.headers.clone())
             .body(token_request.body.clone());
-        let mut response = request.send().await.map_err(broken)?;
+        let mut response = request.send().await.map_err(|why| client.broken(why))?;
         let status = response.status().as_u16();
-        if let Some(refused) = refused_by_proxy(&origin, rules, status) {
+        if let Some(refused) = client.refused_by_proxy(status) {
             return Err(refused);
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        while let Some(chunk) = response.chunk().await.map_err(|why| client.broken(why))? {
             if body.len() + chunk.len() > MAX_BODY_BYTES {
                 return Err(FetchError::Broken(format!(
                     "{}: the answer is over {MAX_BODY_BYTES} bytes",
