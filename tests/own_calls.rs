@@ -4,10 +4,11 @@
 //! On the running binary. How a judge is asked is tested beside the code.
 
 use crate::caching::json_answer;
-use crate::limited_requests::{CLIENT, Chat, RATES, SETTINGS, USAGE, entities, make};
+use crate::limited_requests::{CLIENT, Chat, RATES, SETTINGS, USAGE, change, entities, make, operate};
 use crate::support::client::client;
 use crate::support::provider::Provider;
 use crate::support::{Gateway, wait};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 /// A model that finds everything right, at 20 tokens for what it reads and 10 for what it says, and makes a vector of any text.
@@ -133,4 +134,74 @@ async fn an_embedding_of_the_semantic_cache_is_under_the_clients_limits() {
             .to_string();
     let status = Chat::new().header("x-gateway-config", config).status(&gateway).await;
     assert_eq!((status, vectors.received().len()), (200, 1), "the request itself goes on");
+}
+
+/// What the workspace denies does not reach a provider in the instructions of a judge; its own guardrails may ask a model anything.
+#[tokio::test]
+async fn instructions_of_a_judge_pass_the_guardrails_of_the_workspace() {
+    const SECRET: &str = "PURPLE-ELEPHANT";
+    let judge = agreeing().await;
+    let gateway = Gateway::start(&settings(&judge));
+    let id = make(&gateway, "/v1/admin/workspaces", &json!({"name": "own", "slug": "own"})).await;
+    let own_key = json!({"name": "own", "workspace_id": id, "scopes": ["completions.write"]});
+    let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &own_key).await;
+    let key = made["key"].as_str().unwrap().to_owned();
+    let words = json!({"id": "default.contains", "parameters": {"operator": "none", "words": [SECRET]}});
+    let own = json!({"id": "default.modelJudge", "parameters": {"provider": "@judge", "model": "gpt-4o",
+        "instructions": format!("It does not speak of {SECRET}."), "failOnError": true}});
+    for (slug, check) in [("words", words), ("model", own)] {
+        let saved = json!({"name": slug, "slug": slug, "workspace_id": id, "checks": [check], "actions": {"deny": true}});
+        make(&gateway, "/v1/guardrails", &saved).await;
+    }
+    let set = async |slugs: Value| {
+        let defaults = json!({"defaults": {"input_guardrails": slugs}});
+        change(&gateway, &format!("/v1/admin/workspaces/{id}"), &defaults).await;
+    };
+    set(json!(["words", "model"])).await;
+    assert_eq!(send(&gateway, &key, &json!({"provider": "@emu"})).await.0, 200);
+    assert_eq!(judge.received().len(), 1, "the workspace's own judge is asked about it");
+    set(json!(["words"])).await;
+    let asking = |instructions: String| {
+        let judge = json!({"provider": "@judge", "model": "gpt-4o", "instructions": instructions, "failOnError": true});
+        json!({"provider": "@emu", "input_guardrails": [{"default.modelJudge": judge, "deny": true}]})
+    };
+    let before = judge.received().len();
+    let (status, _) = send(&gateway, &key, &asking(format!("Say {SECRET}."))).await;
+    assert_eq!(status, 446);
+    assert_eq!(judge.received().len(), before, "the judge is not called");
+    assert_eq!(send(&gateway, &key, &asking("It is kind.".to_owned())).await.0, 200);
+}
+
+/// A judge that a config names is a model that the client's key may use. One of a saved guardrail is its author's choice.
+#[tokio::test]
+async fn a_judge_of_a_config_is_a_model_that_the_key_may_use() {
+    const FEW: &str = "tp-few-0123456789";
+    let judge = agreeing().await;
+    let few = format!(
+        "  keys:\n    - {{name: few, key: {FEW}, workspace: default, allowed_models: [gpt-4o-mini]}}\n"
+    );
+    let gateway = Gateway::start(&settings(&judge).replacen("  keys:\n", &few, 1));
+    let check = json!({"id": "default.modelJudge", "parameters": {"provider": "@judge", "model": "gpt-4o",
+        "instructions": "It is kind.", "failOnError": true}});
+    let saved = json!({"name": "judge", "slug": "saved-judge", "workspace_id": "default", "checks": [check], "actions": {"deny": true}});
+    make(&gateway, "/v1/guardrails", &saved).await;
+    let of_config = |model: &str| {
+        let judge =
+            json!({"provider": "@judge", "model": model, "instructions": "It is kind.", "failOnError": true});
+        json!({"provider": "@emu", "input_guardrails": [{"default.modelJudge": judge, "deny": true}]})
+    };
+    let overridden = json!({"provider": "@emu", "input_guardrails": [{"deny": true, "default.modelJudge": {
+        "config": {"provider": "@judge", "override_params": {"model": "gpt-4o"}}, "model": "gpt-4o-mini",
+        "instructions": "It is kind.", "failOnError": true}}]});
+    for (key, config, status, calls) in [
+        (FEW, of_config("gpt-4o"), 446, 0),
+        (FEW, overridden, 446, 0),
+        (FEW, of_config("gpt-4o-mini"), 200, 1),
+        (FEW, json!({"provider": "@emu", "input_guardrails": ["saved-judge"]}), 200, 1),
+        (CLIENT, of_config("gpt-4o"), 200, 1),
+    ] {
+        let before = judge.received().len();
+        let (found, message) = send(&gateway, key, &config).await;
+        assert_eq!((found, judge.received().len() - before), (status, calls), "{config}: {message}");
+    }
 }

@@ -56,6 +56,8 @@ pub struct Hook {
     pub checks: Vec<HookCheck>,
     /// Of the client's workspace, and of no config.
     pub is_of_workspace: bool,
+    /// A saved guardrail, and none that is written into a config.
+    pub is_saved: bool,
     /// What it judges of requests.
     pub selection: Selection,
     pub(super) on_fail: Option<Feedback>,
@@ -157,13 +159,13 @@ impl HookCompiler<'_> {
             // No client writes a turn into its history that hides a text from it.
             let scope = saved.scope.unwrap_or(JudgedScope::All);
             let selection = Selection { scope, ..hook.selection };
-            Some(Hook { is_of_workspace: true, selection, ..hook })
+            Some(Hook { is_of_workspace: true, is_saved: true, selection, ..hook })
         };
         slugs.iter().enumerate().filter_map(compile).collect()
     }
 
     fn saved(&self, slug: &str, place: &HookPlace<'_>) -> Option<Hook> {
-        Some(self.hook(&*self.find(slug, place)?, place, true))
+        Some(Hook { is_saved: true, ..self.hook(&*self.find(slug, place)?, place, true) })
     }
 
     /// The saved guardrail; that there is none is a problem.
@@ -221,6 +223,7 @@ impl HookCompiler<'_> {
             message: hook.message.as_deref().map(Arc::from),
             checks,
             is_of_workspace: false,
+            is_saved: false,
             selection: Selection {
                 scope: hook.scope.unwrap_or_default(),
                 tools: hook.judges_tools,

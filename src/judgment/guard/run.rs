@@ -21,7 +21,10 @@ use words::config::hooks::{HookKind, HookPhase};
 
 /// What checks are run with.
 pub struct Run<'a> {
+    /// For hooks that are written into a config.
     pub outside: &'a dyn Outside,
+    /// For saved guardrails that a config names.
+    pub outside_of_saved: &'a dyn Outside,
     /// For hooks of the workspace.
     pub outside_of_workspace: &'a dyn Outside,
     /// Where checks on large texts run.
@@ -214,8 +217,7 @@ impl Run<'_> {
             }
             Ok(Prepared::Remote(remote)) => {
                 let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
-                let outside = if hook.is_of_workspace { self.outside_of_workspace } else { self.outside };
-                match timeout(limit, remote.run(subject, outside)).await {
+                match timeout(limit, remote.run(subject, self.outside_of(hook))).await {
                     Ok(finding) => finding,
                     Err(_) => {
                         let message = format!("The check took longer than {} ms.", limit.as_millis());
@@ -252,6 +254,16 @@ fn stages<'h>(hooks: &[&'h Hook], phase: HookPhase) -> [Vec<(usize, &'h Hook)>; 
     let placed = hooks.iter().copied().enumerate();
     let (first, second) = placed.partition(|(_, hook)| !is_staged || hook.is_of_workspace);
     [first, second]
+}
+
+impl Run<'_> {
+    fn outside_of(&self, hook: &Hook) -> &dyn Outside {
+        match (hook.is_of_workspace, hook.is_saved) {
+            (true, _) => self.outside_of_workspace,
+            (false, true) => self.outside_of_saved,
+            (false, false) => self.outside,
+        }
+    }
 }
 
 impl Hook {

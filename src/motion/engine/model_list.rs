@@ -198,6 +198,7 @@ async fn fetch_models(
         timeout: Some(DEADLINE),
         max_response: MAX_LIST,
         is_judged: false,
+        is_of_config: false,
     };
     let list = (engine.send_own)(engine, &request, None).await.map_err(|why| match why {
         OwnError::Refused(error) | OwnError::Failed(error) => reason(error.status(), error.kind.row().code),

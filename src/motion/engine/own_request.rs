@@ -32,6 +32,8 @@ pub(super) struct OwnRequest<'a> {
     pub max_response: usize,
     /// Whether the guardrails of the client's workspace judge it, as they do what the client sends.
     pub is_judged: bool,
+    /// Whether a config names its model, so that the client's key must allow it.
+    pub is_of_config: bool,
 }
 
 /// For whom the gateway sends a request of its own: their limits hold it, and its record is theirs.

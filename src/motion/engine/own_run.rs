@@ -71,7 +71,9 @@ async fn send_in_turn(
     let failure = ctx.failure.clone();
     engine.record(&downstream, &mut ctx);
     // Nothing was sent to a provider, or no other target had room.
-    let is_refused = |error: &Error| error.limit.is_some() || error.kind == Kind::HooksFailed;
+    let is_refused = |error: &Error| {
+        error.limit.is_some() || matches!(error.kind, Kind::HooksFailed | Kind::ModelForbidden)
+    };
     if let Some(error) = failure.as_ref().filter(|error| is_refused(error)) {
         return Err(OwnError::Refused(Box::new(error.clone())));
     }
@@ -97,6 +99,10 @@ async fn plan_own(
     own: &OwnRequest<'_>,
     mut request: Request,
 ) -> Result<Box<Admitted>, Error> {
+    if own.is_of_config {
+        let client = own.payer.client.as_ref();
+        request.allowed_models = client.and_then(|client| client.defaults.allowed_models.clone());
+    }
     let is_provider = own.config.starts_with('@');
     let policies = own.timeout.map(|limit| Policies { request_timeout: Some(limit), ..Policies::default() });
     let gateway_headers = GatewayHeaders {

@@ -23,8 +23,8 @@ pub(crate) const MODEL_JUDGE: CheckKind = CheckKind {
     about: "Passes where a model, of any provider, finds that the text complies with the instructions. It returns a verdict, a score \
             from 0 to 1 and a reason, which the result shows. An answer that is not that is an error, and so is a text of more than 200,000 \
             bytes. The call is a request of its own under the client's limits, with its own costs, and is an error where a limit has no room \
-            for it; what a config has it asked passes the guardrails of the workspace first. It may take 30 seconds unless `timeout` says \
-            otherwise.",
+            for it; what a config has it asked passes the guardrails of the workspace first, and a model that a config names must be one \
+            that the client's key may use. It may take 30 seconds unless `timeout` says otherwise.",
     source: "",
     parameters: &[
         required("instructions", Type::Text, "What the text must comply with, for the model to read."),

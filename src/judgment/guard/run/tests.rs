@@ -85,6 +85,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
         sequential: false,
         parallel: false,
         is_of_workspace: false,
+        is_saved: false,
         selection: crate::guard::judged::Selection::default(),
         denies_on_fail: true,
         denies_on_success: false,
@@ -100,6 +101,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
 async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
     let run = Run {
         outside: &Nowhere,
+        outside_of_saved: &Nowhere,
         outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: false,
@@ -202,6 +204,7 @@ async fn checks_without_what_they_need_are_left_out() {
     subject.available = Needs::Body;
     let run = Run {
         outside: &Nowhere,
+        outside_of_saved: &Nowhere,
         outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: false,
@@ -245,6 +248,7 @@ async fn what_was_not_read_is_an_error_of_checks_that_read_texts() {
     let subject = Subject::of_request(Operation::ChatCompletions, source);
     let run = Run {
         outside: &Nowhere,
+        outside_of_saved: &Nowhere,
         outside_of_workspace: &Nowhere,
         large_work: &LargeWork::default(),
         fail_on_error: true,

@@ -37,6 +37,7 @@ pub(super) async fn vector(engine: &Arc<Engine>, ctx: &RequestContext, text: &st
         timeout: None,
         max_response: MAX_RESPONSE,
         is_judged: false,
+        is_of_config: false,
     };
     let mut body = json!({"model": settings.model, "input": text, "encoding_format": "float"});
     if let (Some(dimensions), Some(members)) = (settings.dimensions, body.as_object_mut()) {

@@ -31,6 +31,17 @@ const FEEDBACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest response of a model that judges, bytes.
 const MAX_JUDGMENT: usize = 1 << 20;
 
+/// Where a hook is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WrittenIn {
+    /// In a config.
+    Config,
+    /// In a saved guardrail that a config names.
+    Saved,
+    /// In a saved guardrail that the workspace has by default.
+    Workspace,
+}
+
 /// What hooks of one request run with.
 pub(crate) struct GuardEnv {
     engine: Arc<Engine>,
@@ -75,6 +86,7 @@ impl GuardEnv {
     pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let run = Run {
             outside: self,
+            outside_of_saved: &OfSaved(self),
             outside_of_workspace: &OfWorkspace(self),
             large_work: self.large_work(),
             fail_on_error: self.fails_on_error(),
@@ -178,8 +190,8 @@ impl GuardEnv {
         }
     }
 
-    /// Sends a chat of the gateway's own. `is_judged`: the guardrails of the client's workspace judge it.
-    async fn judge(&self, config: &Value, body: &Value, is_judged: bool) -> Result<Value, OutsideError> {
+    /// Sends a chat of the gateway's own, which a hook asks for.
+    async fn judge(&self, config: &Value, body: &Value, written: WrittenIn) -> Result<Value, OutsideError> {
         // A saved config is named by its id.
         let config = config.as_str().map_or_else(|| config.to_string(), str::to_owned);
         let request = OwnRequest {
@@ -190,7 +202,8 @@ impl GuardEnv {
             config: &config,
             timeout: None,
             max_response: MAX_JUDGMENT,
-            is_judged,
+            is_judged: written != WrittenIn::Workspace,
+            is_of_config: written == WrittenIn::Config,
         };
         let body = (self.engine.send_own)(&self.engine, &request, Some(body.to_string())).await;
         let body = body.map_err(|why| match why {
@@ -228,7 +241,20 @@ impl Outside for GuardEnv {
     }
 
     fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
-        Box::pin(self.judge(config, body, true))
+        Box::pin(self.judge(config, body, WrittenIn::Config))
+    }
+}
+
+/// The outside for saved guardrails that a config names: the models that they ask are their author's choice.
+struct OfSaved<'a>(&'a GuardEnv);
+
+impl Outside for OfSaved<'_> {
+    fn call<'a>(&'a self, call: OutsideCall<'a>) -> BoxFuture<'a, Result<OutsideResponse, OutsideError>> {
+        self.0.call(call)
+    }
+
+    fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
+        Box::pin(self.0.judge(config, body, WrittenIn::Saved))
     }
 }
 
@@ -241,6 +267,6 @@ impl Outside for OfWorkspace<'_> {
     }
 
     fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
-        Box::pin(self.0.judge(config, body, false))
+        Box::pin(self.0.judge(config, body, WrittenIn::Workspace))
     }
 }
