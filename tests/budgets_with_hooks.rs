@@ -1,13 +1,14 @@
 //! One hard budget while hooks change every request, a model judges each, and lines of a batch spend it too: it is never exceeded, and
-//! nearly used up.
+//! nearly used up. And soft limits of changed requests in shared counters.
 //!
 //! The provider is the test's own: what it reports is the bill, to the nanodollar. Budgets without hooks: `budgets_under_load`.
 
 use crate::batches::{CHAT, Client, line};
 use crate::caching::json_answer;
-use crate::limited_requests::{USAGE, entities, make};
+use crate::limited_requests::{RATES, USAGE, entities, make};
 use crate::support::client::client;
 use crate::support::provider::Provider;
+use crate::support::redis_server::RedisServer;
 use crate::support::settings::KEY;
 use crate::support::{Gateway, report, wait};
 use serde_json::{Value, json};
@@ -124,4 +125,61 @@ batches: {{concurrency: 4}}
     assert!(bill <= LIMIT && bill * 100 >= LIMIT * 95, "{bill} of {LIMIT}, {batch}");
     assert_eq!(spent, bill, "what was counted is the provider's bill");
     assert!(hook.received().len() >= 100, "every request was changed");
+}
+
+/// What a hook makes of a request is what soft budgets and rates hold of it, also in counters that gateways share.
+#[tokio::test]
+async fn shared_counters_hold_what_hooks_make_of_requests() {
+    let Some(redis) = RedisServer::start() else { return };
+    let bill = Arc::new(AtomicI64::new(0));
+    let model = model(&bill).await;
+    let hook = raising().await;
+    let settings = format!(
+        "
+custom_hosts: {{allow: [127.0.0.1]}}
+limits: {{shared: 'redis://127.0.0.1:{}'}}
+auth:
+  keys:
+    - {{name: tests, key: {KEY}}}
+providers:
+  model: {{provider: openai, api_key: k, custom_host: '{}'}}
+",
+        redis.port,
+        model.base_url()
+    );
+    let gateway = Gateway::start(&settings);
+    let by_key = json!([{"key": "api_key"}]);
+    let any_key = json!([{"key": "api_key", "value": "*"}]);
+    let budget = json!({"conditions": any_key, "group_by": by_key, "type": "tokens", "credit_limit": 1_000});
+    let id = make(&gateway, USAGE, &budget).await;
+    // One call uses 80. What is left is enough for a request as its client sends it, and not for what the hook makes of it.
+    let rate =
+        json!({"conditions": any_key, "group_by": by_key, "type": "tokens", "unit": "rpd", "value": 80 + 22});
+    make(&gateway, RATES, &rate).await;
+    let webhook = json!({"default.webhook": {"webhookURL": format!("http://127.0.0.1:{}/", hook.port)}});
+    let changed = json!({"provider": "@model", "input_guardrails": [webhook]}).to_string();
+    let send = async |config: &str| {
+        let call = client()
+            .post(format!("{}/chat/completions", gateway.base_url()))
+            .header("x-gateway-api-key", KEY);
+        let response = call.header("x-gateway-config", config).json(&chat()).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let counted = async |tokens: u64| {
+        wait::until("the calls to be counted", async || {
+            let found = entities(&gateway, &id, "").await;
+            let bucket = found.first()?;
+            (bucket["current_usage"] == tokens && bucket["reserved_usage"] == 0).then_some(())
+        })
+        .await;
+    };
+    let (status, text) = send(&changed).await;
+    assert_eq!(status, 200, "{text}");
+    counted(80).await;
+    let (status, text) = send(&changed).await;
+    assert_eq!((status, hook.received().len(), model.received().len()), (429, 2, 1), "{text}");
+    counted(80).await;
+    let (status, text) = send(r#"{"provider": "@model"}"#).await;
+    assert_eq!(status, 200, "{text}");
+    counted(80 + 65).await;
 }

@@ -145,3 +145,105 @@ fn is_sure(usage: &Usage, bytes: u64, output: Option<u64>) -> bool {
         && usage.web_searches == 0
         && usage.rerank_searches <= 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http::{Method, Uri};
+    use judgment::route::admission::Endpoint;
+    use judgment::route::attempt::Request;
+    use judgment::route::compile::{Sources, compile};
+    use knowledge::price::PriceBook;
+    use memory::state::snapshot::SettingsSnapshot;
+    use std::sync::Arc;
+    use words::config::Checks;
+    use words::config::headers::GatewayHeaders;
+    use words::settings::{SecretSources, Settings};
+
+    fn attempt(body: &str) -> Attempt {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let secrets = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let snapshot = SettingsSnapshot::new(Settings::parse("{}", &secrets, &checks).unwrap(), 0);
+        let uri = Uri::from_static("/v1/chat/completions");
+        let endpoint = Endpoint::find(&Method::POST, uri.path());
+        let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
+        let request = Request::new(endpoint, Method::POST, uri, Some(body));
+        let headers = GatewayHeaders { provider: Some("openai"), ..GatewayHeaders::default() };
+        let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
+        Attempt::new(Arc::clone(&config.targets()[0]), &request).unwrap()
+    }
+
+    /// Input, output and searches of what is charged for this report.
+    fn charged(body: &str, usage: Usage) -> (Usage, UsageSource) {
+        let attempt = attempt(body);
+        let mut used = AttemptUsage { usage, source: UsageSource::Reported, ..AttemptUsage::unmeasured() };
+        let prices = RequestPrices::new(Arc::new(PriceBook::default()));
+        if let Some(ceiling) = UsageCeiling::of(&attempt, &usage) {
+            ceiling.apply(&mut used, &prices, "openai", attempt.model.as_deref().unwrap());
+        }
+        (used.usage, used.source)
+    }
+
+    fn usage(input: u64, output: u64) -> Usage {
+        Usage { input, output, total: input + output, ..Usage::default() }
+    }
+
+    #[test]
+    fn a_report_is_believed_as_far_as_the_request_could_go() {
+        let most = 1_000_000_000_000;
+        let plain =
+            r#"{"model":"gpt-4o","max_tokens":10,"n":3,"messages":[{"role":"user","content":"Hello"}]}"#;
+        let bytes = plain.len() as u64;
+        let unbounded = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}"#;
+        let image = r#"{"model":"gpt-4o","max_tokens":0,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}}]}]}"#;
+        let unlisted = image.replace("gpt-4o", "of-nobody");
+        let hosted = unbounded.replace("\"messages\"", "\"web_search_options\":{},\"messages\"");
+        let window = 128_000;
+        for (body, reported, input, output) in [
+            (plain, usage(bytes, 30), bytes, 30),
+            (plain, usage(bytes + 1, 31), bytes + 1, 30),
+            (plain, usage(most, most), bytes + ADDED, 30),
+            (unbounded, usage(5, 100_000), 5, 100_000),
+            (unbounded, usage(5, most), 5, window),
+            (image, usage(100_000, 5), 100_000, 5),
+            (image, usage(most, most), window, window),
+            (unlisted.as_str(), usage(most, most), MOST_TOKENS, MOST_TOKENS),
+            (hosted.as_str(), usage(500_000, 5), 500_000, 5),
+            (hosted.as_str(), usage(most, 5), MOST_TOKENS, 5),
+        ] {
+            let (found, source) = charged(body, reported);
+            assert_eq!((found.input, found.output), (input, output), "{body} {reported:?}");
+            assert_eq!(source == UsageSource::Bounded, found != reported, "{body} {reported:?}");
+            assert_eq!(found.total, input + output, "{body} {reported:?}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_report_is_more_than_the_whole() {
+        let body = r#"{"model":"gpt-4o","max_tokens":10,"messages":[{"role":"user","content":"Hello"}]}"#;
+        let parts = Usage {
+            cached: 7,
+            cache_write: 8,
+            cache_write_1h: 9,
+            reasoning: 11,
+            input_audio: 50,
+            web_searches: 4,
+            ..usage(10, 5)
+        };
+        let (found, source) = charged(body, parts);
+        assert_eq!(source, UsageSource::Bounded);
+        let wanted = Usage {
+            cached: 7,
+            cache_write: 3,
+            cache_write_1h: 3,
+            reasoning: 5,
+            input_audio: 10,
+            ..usage(10, 5)
+        };
+        assert_eq!(found, wanted, "no tool of the request searches");
+        let most = Usage { web_searches: u64::MAX, ..usage(10, 5) };
+        let hosted = body.replace("\"messages\"", "\"web_search_options\":{},\"messages\"");
+        assert_eq!(charged(&hosted, most).0.web_searches, MOST_SEARCHES);
+    }
+}
