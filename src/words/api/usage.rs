@@ -5,6 +5,8 @@
 
 mod native;
 
+pub use native::VendorUsage;
+
 use super::service_tier::ServiceTier;
 use crate::json::walk;
 use serde::Deserialize;

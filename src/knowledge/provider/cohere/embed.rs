@@ -5,7 +5,6 @@
 //! OpenAI's clients decode is written here.
 
 use super::body;
-use super::response_parts::UsageIn;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::chat::{Params, ProviderError};
+use words::api::usage::VendorUsage;
 use words::error::Error;
 use words::json::{Json, JsonStr};
 
@@ -184,7 +184,7 @@ fn content(item: &Json<'_>) -> Option<Json<'static>> {
 struct ResponseIn<'a> {
     #[serde(borrow)]
     embeddings: Json<'a>,
-    meta: Option<UsageIn>,
+    meta: Option<VendorUsage<'a>>,
 }
 
 #[derive(Serialize)]

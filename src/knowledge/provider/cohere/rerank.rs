@@ -4,13 +4,13 @@
 //! client's request.
 
 use super::body;
-use super::response_parts::UsageIn;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
+use words::api::usage::VendorUsage;
 use words::error::Error;
 use words::json::{Json, JsonStr};
 
@@ -111,7 +111,7 @@ impl JsonAdapter for Rerank {
             .map_err(|_| ProviderError::unreadable("it is no ranking of Cohere's"))?;
         let wanted = request.filter(|body| body.is_true("return_documents"));
         let documents = wanted.and_then(|body| documents(body).ok()).unwrap_or_default();
-        let units = parsed.meta.as_ref().and_then(Json::read::<UsageIn>).and_then(|meta| meta.search_units());
+        let units = parsed.meta.as_ref().and_then(|meta| meta.read::<VendorUsage<'_>>()?.searches());
         let results = parsed.results.iter().map(|result| {
             let document = documents.get(result.index).map(|text| DocumentOut { text });
             ResultOut { index: result.index, relevance_score: &result.relevance_score, document }

@@ -1,9 +1,10 @@
 //! Decodes an unstreamed response of `POST /v2/chat` into events.
 
-use super::response_parts::{self, CallIn, ContentIn, UsageIn};
+use super::response_parts::{self, CallIn, ContentIn};
 use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
 use words::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
+use words::api::usage::VendorUsage;
 use words::json::{Json, JsonStr};
 
 /// Buffers one response and decodes it at the end.
@@ -19,7 +20,7 @@ struct ResponseIn<'a> {
     message: Option<Json<'a>>,
     finish_reason: Option<JsonStr<'a>>,
     error: Option<JsonStr<'a>>,
-    usage: Option<UsageIn>,
+    usage: Option<VendorUsage<'a>>,
     logprobs: Option<Vec<Json<'a>>>,
 }
 
@@ -77,7 +78,7 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
             native: response.finish_reason.as_deref().unwrap_or_default(),
         });
     }
-    if let Some(usage) = response.usage.as_ref().and_then(UsageIn::usage) {
+    if let Some(usage) = response.usage.as_ref().and_then(VendorUsage::usage) {
         sink(Event::Usage(usage));
     }
     sink(Event::End);

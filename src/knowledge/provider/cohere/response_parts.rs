@@ -1,9 +1,8 @@
 //! The parts that Cohere's unstreamed and streamed responses share: text, thinking, tool calls, citations,
-//! log probabilities, usage and the finish reason.
+//! log probabilities and the finish reason.
 
 use serde::{Deserialize, Serialize};
 use words::api::chat::{Event, EventSink, Finish, ProviderError, UrlCitation};
-use words::api::usage::Usage;
 use words::json::{Json, JsonStr};
 
 /// One content part, or a fragment of it.
@@ -146,42 +145,6 @@ pub(super) fn emit_logprobs(items: &[Json<'_>], sink: EventSink<'_>) {
     if !content.is_empty() {
         let json = Json::from_value(&Probabilities { content, refusal: None });
         sink(Event::Logprobs { choice: 0, json: json.get() });
-    }
-}
-
-/// Cohere's `usage` in chats, and the `meta` of its other responses.
-#[derive(Deserialize)]
-pub(super) struct UsageIn {
-    tokens: Option<Counts>,
-    billed_units: Option<Counts>,
-    cached_tokens: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    input_tokens: Option<f64>,
-    output_tokens: Option<f64>,
-    image_tokens: Option<f64>,
-    search_units: Option<f64>,
-}
-
-impl UsageIn {
-    /// The tokens the model processed, or the billed ones when Cohere reports only those.
-    pub fn usage(&self) -> Option<Usage> {
-        let has_counts =
-            |counts: &&Counts| counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some();
-        let counts =
-            self.tokens.as_ref().filter(has_counts).or(self.billed_units.as_ref().filter(has_counts))?;
-        // `as` saturates, and NaN becomes 0.
-        let number = |count: Option<f64>| count.unwrap_or_default() as u64;
-        let input = number(counts.input_tokens).saturating_add(number(counts.image_tokens));
-        let output = number(counts.output_tokens);
-        let total = input.saturating_add(output);
-        Some(Usage { input, output, total, cached: number(self.cached_tokens), ..Usage::default() })
-    }
-
-    pub fn search_units(&self) -> Option<u64> {
-        self.billed_units.as_ref()?.search_units.map(|units| units as u64)
     }
 }
 

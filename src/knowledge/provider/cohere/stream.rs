@@ -2,10 +2,11 @@
 //!
 //! Unknown event types are skipped, because Cohere adds new ones from time to time.
 
-use super::response_parts::{self, CallIn, ContentIn, UsageIn};
+use super::response_parts::{self, CallIn, ContentIn};
 use serde::Deserialize;
 use words::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
 use words::api::sse::SseParser;
+use words::api::usage::VendorUsage;
 use words::json::{Json, JsonStr};
 
 /// The limit of the citations collected for the member `citations`, in bytes. Annotations are emitted in any case.
@@ -43,7 +44,7 @@ struct Delta<'a> {
     message: Option<Message<'a>>,
     finish_reason: Option<JsonStr<'a>>,
     error: Option<JsonStr<'a>>,
-    usage: Option<UsageIn>,
+    usage: Option<VendorUsage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -161,7 +162,7 @@ impl State {
     }
 
     fn end(&mut self, delta: &Delta<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
-        let usage = delta.usage.as_ref().and_then(UsageIn::usage);
+        let usage = delta.usage.as_ref().and_then(VendorUsage::usage);
         let native = delta.finish_reason.as_deref();
         if let Some(usage) = usage {
             sink(Event::Usage(usage));

@@ -11,7 +11,7 @@ use super::response::{Candidate, Chunk, PartIn};
 use crate::provider::bounded_body::BoundedBody;
 use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
 use words::api::sse::SseParser;
-use words::api::usage::Usage;
+use words::api::usage::{Usage, VendorUsage};
 use words::json::Json;
 
 /// The most choices decoded, well above Gemini's limit of 8. Candidates beyond it are ignored.
@@ -179,7 +179,7 @@ impl State {
             }
         }
         if let Some(counts) = chunk.usage_metadata {
-            self.tier = counts.tier().or(self.tier);
+            self.tier = tier(&counts).or(self.tier);
             if let Some(usage) = counts.usage()
                 && self.usage != Some(usage)
             {
@@ -368,6 +368,17 @@ impl Choice {
     }
 }
 
+/// OpenAI's name for the tier that served the request.
+fn tier(usage: &VendorUsage<'_>) -> Option<&'static str> {
+    Some(match &*usage.service_tier()? {
+        "standard" | "on_demand" => "default",
+        "flex" => "flex",
+        "priority" => "priority",
+        "provisioned_throughput" => "scale",
+        _ => return None,
+    })
+}
+
 fn is_present(json: &Json<'_>) -> bool {
     !matches!(json.get(), "null" | "{}" | "[]")
 }
@@ -405,5 +416,27 @@ fn finish_reason(native: &str) -> Finish {
         | "MODEL_ARMOR"
         | "JAILBREAK" => Finish::ContentFilter,
         _ => Finish::Stop,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use words::api::chat::ChatResponse;
+
+    #[test]
+    fn a_count_that_is_no_whole_number_does_not_lose_the_response() {
+        let mut response = ChatResponse::default();
+        let sink = &mut |event: Event<'_>| response.apply(&event);
+        let mut decoder = GeminiDecoder::new(false);
+        decoder.push(
+            br#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],
+            "usageMetadata":{"promptTokenCount":7.0,"candidatesTokenCount":1,"cacheTokensDetails":null,"trafficType":"ON_DEMAND_FLEX"}}"#,
+            sink,
+        );
+        decoder.finish(sink);
+        assert_eq!(response.choices.len(), 1);
+        assert_eq!(response.usage.map(|usage| (usage.input, usage.output, usage.total)), Some((7, 1, 8)));
+        assert_eq!(response.members, [("service_tier".to_owned(), r#""flex""#.to_owned())]);
     }
 }

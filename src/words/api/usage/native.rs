@@ -1,22 +1,24 @@
 //! Reads the usage of providers whose shape is neither OpenAI's nor Anthropic's: Bedrock's Converse, Gemini, Cohere.
 //!
-//! For responses that pass unchanged. Usage of translated responses is read by the provider's decoder, with the same
-//! meaning.
+//! The one reader of these shapes: of responses that pass unchanged, and of those that the providers' decoders translate.
 
 use super::super::service_tier::{self, ServiceTier};
-use super::{Count, Details, UsageParts};
+use super::{Count, Details, Usage, UsageParts};
+use crate::json::JsonStr;
 use serde::Deserialize;
 
 /// The members of all these shapes together: no name has two meanings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Native {
+pub struct VendorUsage<'a> {
     // Bedrock: cache reads and writes are not included in `inputTokens`.
     input_tokens: Count,
     output_tokens: Count,
+    total_tokens: Count,
     cache_read_input_tokens: Count,
     cache_write_input_tokens: Count,
-    cache_details: Vec<CacheShare>,
+    #[serde(borrow)]
+    cache_details: Option<Vec<CacheShare<'a>>>,
     // Gemini's `usageMetadata`: tokens read by Google's own tools are input, thoughts are output.
     prompt_token_count: Count,
     tool_use_prompt_token_count: Count,
@@ -24,10 +26,10 @@ struct Native {
     thoughts_token_count: Count,
     total_token_count: Count,
     cached_content_token_count: Count,
-    prompt_tokens_details: Vec<Share>,
-    tool_use_prompt_tokens_details: Vec<Share>,
-    candidates_tokens_details: Vec<Share>,
-    cache_tokens_details: Vec<Share>,
+    prompt_tokens_details: Shares<'a>,
+    tool_use_prompt_tokens_details: Shares<'a>,
+    candidates_tokens_details: Shares<'a>,
+    cache_tokens_details: Shares<'a>,
     // Gemini's tier, and Vertex's way to say it.
     #[serde(deserialize_with = "service_tier::deserialize")]
     service_tier: Option<ServiceTier>,
@@ -41,19 +43,23 @@ struct Native {
     cached_tokens: Count,
 }
 
+type Shares<'a> = Option<Vec<Share<'a>>>;
+
 /// The tokens of one kind of content.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Share {
-    modality: String,
+struct Share<'a> {
+    #[serde(borrow)]
+    modality: Option<JsonStr<'a>>,
     token_count: Count,
 }
 
 /// Bedrock's cache writes of one lifetime.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct CacheShare {
-    ttl: String,
+struct CacheShare<'a> {
+    #[serde(borrow)]
+    ttl: Option<JsonStr<'a>>,
     input_tokens: Count,
 }
 
@@ -68,12 +74,30 @@ struct Cohere {
 
 /// Reads the JSON text of an object; `None` if it has no token counts in these shapes.
 pub(super) fn read(json: &[u8]) -> Option<UsageParts> {
-    let usage: Native = serde_json::from_slice(json).ok()?;
-    let parts = usage.cohere().unwrap_or_else(|| usage.bedrock_and_gemini());
+    let parts = serde_json::from_slice::<VendorUsage<'_>>(json).ok()?.parts();
     parts.counts().then_some(parts)
 }
 
-impl Native {
+impl VendorUsage<'_> {
+    /// The counts with OpenAI's meaning; `None` if no token count was reported.
+    pub fn usage(&self) -> Option<Usage> {
+        self.parts().usage()
+    }
+
+    /// The tier that Gemini served the request with.
+    pub fn service_tier(&self) -> Option<ServiceTier> {
+        self.service_tier.or(self.traffic_type)
+    }
+
+    /// The searches that Cohere's reranker bills.
+    pub fn searches(&self) -> Option<u64> {
+        self.billed_units.and_then(|billed| billed.search_units.0)
+    }
+
+    fn parts(&self) -> UsageParts {
+        self.cohere().unwrap_or_else(|| self.bedrock_and_gemini())
+    }
+
     fn bedrock_and_gemini(&self) -> UsageParts {
         let of_input = |kind| {
             sum(
@@ -98,7 +122,8 @@ impl Native {
             reasoning_tokens: self.thoughts_token_count,
             ..Details::default()
         };
-        let for_an_hour = self.cache_details.iter().filter(|share| share.ttl == "1h");
+        let shares = self.cache_details.iter().flatten();
+        let for_an_hour = shares.filter(|share| share.ttl.as_deref() == Some("1h"));
         UsageParts {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
@@ -107,12 +132,19 @@ impl Native {
             cache_write_1h: for_an_hour.fold(Count(None), |total, share| sum(total, share.input_tokens)),
             prompt_tokens: sum(self.prompt_token_count, self.tool_use_prompt_token_count),
             completion_tokens: sum(self.candidates_token_count, self.thoughts_token_count),
-            total_tokens: self.total_token_count,
+            total_tokens: self.total_token_count.or(self.bedrock_total()),
             prompt_tokens_details: Some(into),
             completion_tokens_details: Some(out),
-            service_tier: self.service_tier.or(self.traffic_type),
+            service_tier: self.service_tier(),
             ..UsageParts::default()
         }
+    }
+
+    /// Some totals of Bedrock's leave the cache out; then the sum is used.
+    fn bedrock_total(&self) -> Count {
+        let cache = sum(self.cache_read_input_tokens, self.cache_write_input_tokens);
+        let counted = sum(sum(self.input_tokens, self.output_tokens), cache);
+        Count(self.total_tokens.0.filter(|total| *total >= counted.value()))
     }
 
     /// The tokens that the model processed, or the billed ones if only those are reported.
@@ -146,8 +178,8 @@ fn sum(one: Count, other: Count) -> Count {
 }
 
 /// The tokens of one kind of content; absent if none is reported.
-fn modality(shares: &[Share], kind: &str) -> Count {
-    let of_kind = shares.iter().filter(|share| share.modality == kind);
+fn modality(shares: &Shares<'_>, kind: &str) -> Count {
+    let of_kind = shares.iter().flatten().filter(|share| share.modality.as_deref() == Some(kind));
     of_kind.fold(Count(None), |total, share| sum(total, share.token_count))
 }
 
@@ -198,6 +230,12 @@ mod tests {
                     "cacheDetails":[{"ttl":"5m","inputTokens":60},{"ttl":"1h","inputTokens":40}]}"#,
                 usage([103, 1, 104, 0, 100, 0, 0]).map(|usage| Usage { cache_write_1h: 40, ..usage }),
             ),
+            // A total that leaves the cache out is none; one that has more is kept.
+            (
+                r#"{"inputTokens":3,"outputTokens":1,"totalTokens":4,"cacheReadInputTokens":100,"cacheDetails":null}"#,
+                usage([103, 1, 104, 100, 0, 0, 0]),
+            ),
+            (r#"{"inputTokens":3,"outputTokens":1,"totalTokens":9}"#, usage([3, 1, 9, 0, 0, 0, 0])),
             // Gemini says what the tokens are.
             (
                 r#"{"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":15,"cachedContentTokenCount":6,

@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 use words::api::chat::Event;
-use words::api::usage::Usage;
 use words::json::{Json, JsonStr};
 
 /// A content block or a delta of one; exactly one member is present.
@@ -123,43 +122,6 @@ pub(crate) struct MediaSource<'a> {
 impl Media<'_> {
     pub fn bytes(&self) -> &str {
         self.source.as_ref().and_then(|source| source.bytes.as_deref()).unwrap_or_default()
-    }
-}
-
-/// Bedrock's token counts. Tokens read from or written to the cache are not included in `inputTokens`.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct TokenUsage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_write_input_tokens: Option<u64>,
-    cache_details: Option<Vec<CacheShare>>,
-}
-
-/// The cache writes that are kept for one time.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct CacheShare {
-    ttl: Option<String>,
-    input_tokens: Option<u64>,
-}
-
-impl TokenUsage {
-    pub fn usage(&self) -> Usage {
-        let cached = self.cache_read_input_tokens.unwrap_or_default();
-        let cache_write = self.cache_write_input_tokens.unwrap_or_default();
-        let input = self.input_tokens.unwrap_or_default().saturating_add(cached).saturating_add(cache_write);
-        let output = self.output_tokens.unwrap_or_default();
-        let sum = input.saturating_add(output);
-        // Some totals leave the cache out; then the sum is used.
-        let total = self.total_tokens.unwrap_or_default().max(sum);
-        let shares = self.cache_details.iter().flatten();
-        let for_an_hour = shares.filter(|share| share.ttl.as_deref() == Some("1h"));
-        let tokens = |share: &CacheShare| share.input_tokens.unwrap_or_default();
-        let cache_write_1h = for_an_hour.fold(0, |sum: u64, share| sum.saturating_add(tokens(share)));
-        Usage { input, output, total, cached, cache_write, cache_write_1h, ..Usage::default() }
     }
 }
 

@@ -3,12 +3,11 @@
 use super::super::SERVER_RESULT;
 use super::citations::Citations;
 use super::finish_reason;
-use super::shapes::{
-    Block, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
-};
+use super::shapes::{Block, ResponseExtras, ServerCall, ServerResult, ToolResult, ToolUse, emit_block};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
 use words::api::chat::{Event, EventSink, ProviderError, Start};
+use words::api::usage::VendorUsage;
 use words::json::{Json, JsonStr};
 
 /// The most bytes held of blocks that can only be emitted whole.
@@ -62,7 +61,7 @@ struct Payload<'a> {
     start: Option<Json<'a>>,
     delta: Option<Json<'a>>,
     stop_reason: Option<JsonStr<'a>>,
-    usage: Option<TokenUsage>,
+    usage: Option<VendorUsage<'a>>,
 }
 
 impl Stream {
@@ -108,7 +107,7 @@ impl Stream {
             "metadata" => {
                 emit_extras(text, sink);
                 if let Some(usage) = payload.usage {
-                    sink(Event::Usage(usage.usage()));
+                    sink(Event::Usage(usage.usage().unwrap_or_default()));
                 }
                 self.ended = true;
                 sink(Event::End);

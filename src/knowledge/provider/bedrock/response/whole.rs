@@ -4,10 +4,11 @@ use super::super::SERVER_RESULT;
 use super::citations::Citations;
 use super::finish_reason;
 use super::shapes::{
-    Block, Media, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
+    Block, Media, ResponseExtras, ServerCall, ServerResult, ToolResult, ToolUse, emit_block,
 };
 use serde::Deserialize;
 use words::api::chat::{Event, EventSink, ProviderError, Start};
+use words::api::usage::VendorUsage;
 use words::json::{Json, JsonStr};
 
 #[derive(Deserialize)]
@@ -16,7 +17,7 @@ struct Body<'a> {
     #[serde(borrow)]
     output: Option<Output<'a>>,
     stop_reason: Option<JsonStr<'a>>,
-    usage: Option<TokenUsage>,
+    usage: Option<VendorUsage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +58,7 @@ pub fn emit(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     citations.finish(sink);
     extras.emit(sink);
     if let Some(usage) = body.usage {
-        sink(Event::Usage(usage.usage()));
+        sink(Event::Usage(usage.usage().unwrap_or_default()));
     }
     sink(Event::Finish { choice: 0, reason: finish, native: &reason });
     sink(Event::End);
