@@ -1,12 +1,15 @@
 //! Completes embedding responses in OpenAI's shape: Voyage sends `total_tokens` only, clients also expect
 //! `prompt_tokens`; many send numbers where base64 was requested, and OpenAI's libraries then give their caller nothing.
 //!
-//! Not for vendors with their own embedding shape: those translate it in their own files.
+//! Vendors with their own embedding shape read it in their own files, and write it here.
 
 use super::adapter::ResponsePatch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::api::embedding_list::EmbeddingList;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
 
@@ -43,14 +46,34 @@ impl ResponsePatch for Base64 {
             let Some(vector) = entry.json_of("embedding").filter(|json| json.starts_with('[')) else {
                 continue;
             };
-            let Ok(vector) = serde_json::from_str::<Vec<f32>>(vector) else { continue };
-            let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
-            splice.replace(&entry, "embedding", format!("\"{}\"", STANDARD.encode(bytes)));
+            let Some(encoded) = base64(vector) else { continue };
+            splice.replace(&entry, "embedding", encoded);
         }
         let encoded = splice.finish();
         let after = self.then.and_then(|then| then.patch(encoded.as_deref().unwrap_or(data), streamed));
         after.or(encoded)
     }
+}
+
+/// The JSON string of a vector in base64; `None` if it is no list of numbers.
+fn base64(vector: &str) -> Option<String> {
+    let vector: Vec<f32> = serde_json::from_str(vector).ok()?;
+    let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+    Some(format!("\"{}\"", STANDARD.encode(bytes)))
+}
+
+/// The body of a translated response, with its vectors as `request` wants them.
+///
+/// # Errors
+/// 502 for a vector that is no list of numbers, where base64 is wanted.
+pub(super) fn written(mut list: EmbeddingList<'_>, request: Option<&Body>) -> Result<Vec<u8>, ProviderError> {
+    let wrong = || ProviderError::unreadable("an embedding is no list of numbers");
+    if request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64") {
+        for item in &mut list.data {
+            item.embedding = base64(item.embedding.get()).and_then(Json::owned).ok_or_else(wrong)?;
+        }
+    }
+    serde_json::to_vec(&list).map_err(|_| wrong())
 }
 
 #[derive(Deserialize)]

@@ -7,6 +7,7 @@ pub mod chat;
 pub mod chat_completions;
 pub mod completions;
 pub mod connection_header;
+pub mod embedding_list;
 pub mod error_body;
 pub mod error_class;
 pub mod error_names;

@@ -10,12 +10,12 @@ use super::SPEC;
 use super::model::{Family, Model};
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::embeddings;
 use crate::provider::translation_notes::TranslationNotes;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
+use words::api::embedding_list::{EmbeddingList, EmbeddingUsage};
 use words::config::account::Account;
 use words::error::Error;
 use words::json::write::{ObjectWriter, key};
@@ -57,8 +57,7 @@ impl JsonAdapter for Kind {
     }
 
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let base64 = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
-        read(response, model, base64)
+        read(response, request, model)
     }
 }
 
@@ -290,30 +289,7 @@ struct NovaEmbedding<'a> {
     embedding: Option<Json<'a>>,
 }
 
-#[derive(Serialize)]
-struct EmbeddingResponse<'a> {
-    object: &'static str,
-    data: Vec<Embedding<'a>>,
-    model: &'a str,
-    usage: Usage,
-}
-
-#[derive(Serialize)]
-struct Embedding<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: Json<'a>,
-}
-
-/// OpenAI's clients require the member. Zero when the response body has no counts (Cohere and Nova have them
-/// in headers only).
-#[derive(Serialize)]
-struct Usage {
-    prompt_tokens: u64,
-    total_tokens: u64,
-}
-
-fn read(response: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderError> {
+fn read(response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
     let unreadable = || ProviderError::unreadable("it holds no embeddings");
     let text = std::str::from_utf8(response).map_err(|_| unreadable())?;
     let parsed: UpstreamResponse<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
@@ -323,15 +299,9 @@ fn read(response: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderE
             Some(ref message) => ProviderError::new(502, message.0.clone()),
             None => unreadable(),
         })?;
-    let mut data = Vec::with_capacity(vectors.len());
-    for (index, vector) in vectors.into_iter().enumerate() {
-        let embedding = if base64 { packed(&vector).ok_or_else(unreadable)? } else { vector };
-        data.push(Embedding { object: "embedding", index, embedding });
-    }
-    let tokens = parsed.input_text_token_count.unwrap_or_default();
-    let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
-    let out = EmbeddingResponse { object: "list", data, model, usage };
-    serde_json::to_vec(&out).map_err(|_| unreadable())
+    // Zero when the response body has no counts: Cohere and Nova have them in headers only.
+    let usage = EmbeddingUsage::of_input(parsed.input_text_token_count);
+    embeddings::written(EmbeddingList::new(vectors, model, usage), request)
 }
 
 fn vectors<'a>(parsed: &UpstreamResponse<'a>) -> Option<Vec<Json<'a>>> {
@@ -359,13 +329,6 @@ fn vectors<'a>(parsed: &UpstreamResponse<'a>) -> Option<Vec<Json<'a>>> {
         return list.iter().map(each).collect();
     }
     Some(list)
-}
-
-/// A vector in OpenAI's base64 form: little-endian 32-bit floats.
-fn packed(vector: &Json<'_>) -> Option<Json<'static>> {
-    let numbers: Vec<f32> = vector.read()?;
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Some(Json::from_value(&STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]

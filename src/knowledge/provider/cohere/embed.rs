@@ -6,13 +6,13 @@
 
 use super::body;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::embeddings;
 use crate::provider::translation_notes::TranslationNotes;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::chat::{Params, ProviderError};
+use words::api::embedding_list::{EmbeddingList, EmbeddingUsage};
 use words::api::usage::VendorUsage;
 use words::error::Error;
 use words::json::{Json, JsonStr};
@@ -53,19 +53,13 @@ impl JsonAdapter for Embed {
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let parsed: ResponseIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no embeddings of Cohere's"))?;
-        let base64 =
-            request.and_then(|body| body.text("encoding_format")).is_some_and(|format| format == "base64");
         let vectors = vectors(&parsed.embeddings)
             .ok_or_else(|| ProviderError::unreadable("its embeddings are not lists"))?;
-        let data = vectors.iter().enumerate().map(|(index, vector)| {
-            let embedding = if base64 { encoded(vector)? } else { Cow::Borrowed(vector) };
-            Some(EmbeddingOut { object: "embedding", index, embedding })
-        });
-        let data: Option<Vec<EmbeddingOut<'_>>> = data.collect();
-        let data = data.ok_or_else(|| ProviderError::unreadable("its embeddings are not numbers"))?;
-        let usage = parsed.meta.and_then(|meta| meta.usage()).unwrap_or_default();
-        let usage = UsageOut { prompt_tokens: usage.input, total_tokens: usage.total };
-        body::response(&ResponseOut { object: "list", data, model, provider: "cohere", usage })
+        let usage = parsed.meta.as_ref().and_then(VendorUsage::usage).unwrap_or_default();
+        let usage = EmbeddingUsage { prompt_tokens: Some(usage.input), total_tokens: Some(usage.total) };
+        let mut list = EmbeddingList::new(vectors, model, usage);
+        list.provider = Some("cohere".into());
+        embeddings::written(list, request)
     }
 }
 
@@ -187,28 +181,6 @@ struct ResponseIn<'a> {
     meta: Option<VendorUsage<'a>>,
 }
 
-#[derive(Serialize)]
-struct ResponseOut<'a> {
-    object: &'static str,
-    data: Vec<EmbeddingOut<'a>>,
-    model: &'a str,
-    provider: &'static str,
-    usage: UsageOut,
-}
-
-#[derive(Serialize)]
-struct EmbeddingOut<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: Cow<'a, Json<'a>>,
-}
-
-#[derive(Serialize)]
-struct UsageOut {
-    prompt_tokens: u64,
-    total_tokens: u64,
-}
-
 /// The vectors with their digits as sent: floats if there are any, otherwise the first type that has values.
 fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     if !embeddings.is_object() {
@@ -219,11 +191,4 @@ fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     let float = kinds.iter().filter(filled).find(|(name, _)| name == "float");
     let (_, list) = float.or_else(|| kinds.iter().find(filled))?;
     serde_json::from_str(list.source()?).ok()
-}
-
-/// A vector in OpenAI's base64 form: 32-bit little-endian floats.
-fn encoded<'a>(vector: &Json<'_>) -> Option<Cow<'a, Json<'a>>> {
-    let numbers: Vec<f32> = vector.read()?;
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Some(Cow::Owned(Json::from_value(&STANDARD.encode(bytes))))
 }

@@ -2,12 +2,12 @@
 //! Vertex AI. Numbers keep their digits, unless the client requests base64.
 
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::embeddings;
 use crate::provider::translation_notes::TranslationNotes;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
+use words::api::embedding_list::{EmbeddingList, EmbeddingUsage};
 use words::error::Error;
 use words::json::Json;
 
@@ -114,8 +114,7 @@ impl JsonAdapter for Embeddings {
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let parsed: EmbeddingsResponse<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no embeddings"))?;
-        let wants_bytes = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
-        parsed.into_openai(model, wants_bytes)
+        embeddings::written(parsed.into_openai(model)?, request)
     }
 }
 
@@ -204,29 +203,8 @@ struct TokenCount {
     prompt_token_count: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct ListOut<'a> {
-    object: &'static str,
-    data: Vec<EmbeddingOut<'a>>,
-    model: &'a str,
-    usage: UsageOut,
-}
-
-#[derive(Serialize)]
-struct EmbeddingOut<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: Json<'a>,
-}
-
-#[derive(Serialize)]
-struct UsageOut {
-    prompt_tokens: u64,
-    total_tokens: u64,
-}
-
 impl<'a> EmbeddingsResponse<'a> {
-    fn into_openai(self, model: &str, wants_bytes: bool) -> Result<Vec<u8>, ProviderError> {
+    fn into_openai(self, model: &'a str) -> Result<EmbeddingList<'a>, ProviderError> {
         let mut tokens = self.usage_metadata.and_then(|usage| usage.prompt_token_count).unwrap_or_default();
         let mut lists: Vec<Json<'a>> = Vec::new();
         let mut take = |values: Values<'a>| {
@@ -245,23 +223,8 @@ impl<'a> EmbeddingsResponse<'a> {
         if lists.is_empty() {
             return Err(ProviderError::unreadable("it holds no embeddings"));
         }
-        let mut data = Vec::with_capacity(lists.len());
-        for (index, values) in lists.into_iter().enumerate() {
-            let embedding = if wants_bytes { in_base64(&values)? } else { values };
-            data.push(EmbeddingOut { object: "embedding", index, embedding });
-        }
-        let usage = UsageOut { prompt_tokens: tokens, total_tokens: tokens };
-        serde_json::to_vec(&ListOut { object: "list", data, model, usage })
-            .map_err(|_| ProviderError::unreadable("its embeddings cannot be written"))
+        Ok(EmbeddingList::new(lists, model, EmbeddingUsage::of_input(Some(tokens))))
     }
-}
-
-/// OpenAI's `base64`: 32-bit floats, little-endian.
-fn in_base64(values: &Json<'_>) -> Result<Json<'static>, ProviderError> {
-    let floats: Vec<f32> =
-        values.read().ok_or_else(|| ProviderError::unreadable("an embedding is no list of numbers"))?;
-    let bytes: Vec<u8> = floats.iter().flat_map(|float| float.to_le_bytes()).collect();
-    Ok(Json::from_value(&STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::names::camel;
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::api::chat::read::{missing, parse, reread};
+use crate::api::embedding_list::EmbeddingList;
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
@@ -150,26 +151,6 @@ fn input(content: &Json<'_>, is_google: bool, at: &str) -> Result<Json<'static>,
     Ok(Json::from_value(&text))
 }
 
-#[derive(Deserialize)]
-struct ListIn<'a> {
-    #[serde(borrow)]
-    data: Vec<EmbeddingIn<'a>>,
-    usage: Option<UsageIn>,
-}
-
-#[derive(Deserialize)]
-struct EmbeddingIn<'a> {
-    #[serde(default)]
-    index: usize,
-    #[serde(borrow)]
-    embedding: Json<'a>,
-}
-
-#[derive(Deserialize)]
-struct UsageIn {
-    prompt_tokens: Option<u64>,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResponseOut<'a> {
@@ -198,7 +179,7 @@ struct UsageOut {
 /// 502 for a response that is no such list.
 pub fn embeddings_response(kind: Embedding, response: &[u8]) -> Result<Vec<u8>, ProviderError> {
     let wrong = || ProviderError::unreadable("it holds no embeddings");
-    let mut list: ListIn<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
+    let mut list: EmbeddingList<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
     list.data.sort_by_key(|embedding| embedding.index);
     let mut values = list.data.into_iter().map(|embedding| Values { values: embedding.embedding });
     let (embedding, embeddings) = match kind {
