@@ -30,6 +30,7 @@ pub mod google;
 pub mod key;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_compatible;
+mod openai_models;
 mod openai_responses;
 mod patching;
 pub mod plain_call;

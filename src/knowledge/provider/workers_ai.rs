@@ -4,11 +4,12 @@
 //! (`/ai/run/{model}`) is only reachable through the proxy route.
 
 use super::adapter::{Adapter, CallTarget, JsonAdapter};
+use super::openai_models::{Model, ModelList};
 use super::spec::{Host, ProviderSpec};
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use http::HeaderMap;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
 use words::api::chat::ProviderError;
@@ -48,32 +49,12 @@ struct ModelIn<'a> {
     name: JsonStr<'a>,
 }
 
-#[derive(Serialize)]
-struct ListOut<'a> {
-    object: &'static str,
-    data: Vec<ModelOut<'a>>,
-}
-
-#[derive(Serialize)]
-struct ModelOut<'a> {
-    id: &'a str,
-    object: &'static str,
-    /// Cloudflare sends none.
-    created: u64,
-    owned_by: &'static str,
-}
-
 impl JsonAdapter for Models {
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let found: FoundIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cloudflare's models"))?;
-        let data = found.result.iter().map(|model| ModelOut {
-            id: &model.name,
-            object: "model",
-            created: 0,
-            owned_by: "workers-ai",
-        });
-        serde_json::to_vec(&ListOut { object: "list", data: data.collect() })
+        let models = found.result.iter().map(|model| Model::named(&model.name, SPEC.id));
+        serde_json::to_vec(&ModelList::new(models))
             .map_err(|error| ProviderError::new(500, error.to_string()))
     }
 }

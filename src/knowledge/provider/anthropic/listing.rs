@@ -3,6 +3,7 @@
 //! Anthropic's members are kept after OpenAI's, so that clients of both APIs find what they expect.
 
 use crate::provider::adapter::JsonAdapter;
+use crate::provider::openai_models::Model;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -24,9 +25,9 @@ impl JsonAdapter for Listing {
         let data = members.iter().find(|(name, _)| name == "data");
         let models: Option<Vec<Json<'_>>> = data.and_then(|(_, data)| data.read());
         let models = models.ok_or_else(|| ProviderError::unreadable("it is no list of models"))?;
-        let models: Option<Vec<Model<'_>>> =
-            models.iter().map(|json| Some(Model(Json::members(json.get())?))).collect();
+        let models: Option<Vec<Members<'_>>> = models.iter().map(|json| Json::members(json.get())).collect();
         let models = models.ok_or_else(|| ProviderError::unreadable("a model in it is no object"))?;
+        let models = models.iter().map(|members| model(members)).collect();
         let rest = members.iter().filter(|(name, _)| name != "data" && name != "object");
         bytes(&List { models, rest: rest.map(|(name, json)| (name.as_ref(), json)).collect() })
     }
@@ -34,7 +35,7 @@ impl JsonAdapter for Listing {
 
 impl JsonAdapter for Single {
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
-        bytes(&Model(members(response)?))
+        bytes(&model(&members(response)?))
     }
 }
 
@@ -54,8 +55,6 @@ struct List<'a> {
     rest: Vec<(&'a str, &'a Json<'a>)>,
 }
 
-struct Model<'a>(Members<'a>);
-
 impl Serialize for List<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -68,24 +67,15 @@ impl Serialize for List<'_> {
     }
 }
 
-impl Serialize for Model<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let member = |wanted: &str| self.0.iter().find(|(name, _)| name == wanted).map(|(_, json)| json);
-        let created = member("created_at").and_then(Json::text);
-        let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(id) = member("id") {
-            map.serialize_entry("id", id)?;
-        }
-        map.serialize_entry("object", "model")?;
-        map.serialize_entry("created", &created.map_or(0, |time| time.as_second().max(0)))?;
-        map.serialize_entry("owned_by", "anthropic")?;
-        for (name, json) in &self.0 {
-            if !matches!(name.as_ref(), "id" | "object" | "created" | "owned_by") {
-                map.serialize_entry(name, json)?;
-            }
-        }
-        map.end()
+fn model<'a>(members: &'a [(Cow<'a, str>, Json<'a>)]) -> Model<'a> {
+    let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, json)| json);
+    let created = member("created_at").and_then(Json::text);
+    let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    Model {
+        id: member("id").cloned(),
+        created: created.map_or(0, |time| time.as_second().max(0)),
+        owned_by: Cow::Borrowed("anthropic"),
+        own: members,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::body;
 use crate::provider::adapter::JsonAdapter;
-use serde::{Deserialize, Serialize};
+use crate::provider::openai_models::{Model, ModelList};
+use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
 use words::json::JsonStr;
@@ -27,39 +28,22 @@ struct ModelIn<'a> {
     name: JsonStr<'a>,
 }
 
-#[derive(Serialize)]
-struct ListOut<'a> {
-    object: &'static str,
-    data: Vec<ModelOut<'a>>,
-}
-
-#[derive(Serialize)]
-struct ModelOut<'a> {
-    id: &'a str,
-    object: &'static str,
-    /// Always 0: Cohere does not report it.
-    created: u64,
-    owned_by: &'static str,
-}
-
-impl<'a> From<&'a ModelIn<'_>> for ModelOut<'a> {
-    fn from(model: &'a ModelIn<'_>) -> Self {
-        Self { id: &model.name, object: "model", created: 0, owned_by: "cohere" }
-    }
+fn model<'a>(model: &ModelIn<'_>) -> Model<'a> {
+    Model::named(&model.name, "cohere")
 }
 
 impl JsonAdapter for Models {
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let list: ListIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cohere's models"))?;
-        body::response(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
+        body::response(&ModelList::new(list.models.iter().map(model)))
     }
 }
 
 impl JsonAdapter for OneModel {
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
-        let model: ModelIn<'_> = serde_json::from_slice(response)
+        let parsed: ModelIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no model of Cohere's"))?;
-        body::response(&ModelOut::from(&model))
+        body::response(&model(&parsed))
     }
 }

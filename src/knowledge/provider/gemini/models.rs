@@ -2,8 +2,8 @@
 //! members.
 
 use crate::provider::adapter::JsonAdapter;
-use serde::ser::{SerializeMap, Serializer};
-use serde::{Deserialize, Serialize};
+use crate::provider::openai_models::{Model, ModelList};
+use serde::Deserialize;
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
@@ -25,13 +25,7 @@ struct ModelsResponse<'a> {
     publisher_models: Option<Vec<Json<'a>>>,
 }
 
-#[derive(Serialize)]
-struct ListOut<'a> {
-    object: &'static str,
-    data: Vec<Model<'a>>,
-}
-
-struct Model<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
 impl JsonAdapter for Listing {
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
@@ -41,9 +35,10 @@ impl JsonAdapter for Listing {
             serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
         // Google's JSON leaves out an empty list.
         let models = parsed.models.or(parsed.publisher_models).unwrap_or_default();
-        let data: Option<Vec<Model<'_>>> =
-            models.iter().map(|json| Json::members(json.get()).map(Model)).collect();
-        serde_json::to_vec(&ListOut { object: "list", data: data.ok_or_else(wrong)? }).map_err(|_| wrong())
+        let members: Option<Vec<Members<'_>>> = models.iter().map(|json| Json::members(json.get())).collect();
+        let members = members.ok_or_else(wrong)?;
+        let list = ModelList::new(members.iter().map(|members| model(members)));
+        serde_json::to_vec(&list).map_err(|_| wrong())
     }
 }
 
@@ -51,32 +46,21 @@ impl JsonAdapter for Single {
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let wrong = || ProviderError::unreadable("it is no model");
         let text = std::str::from_utf8(response).map_err(|_| wrong())?;
-        let model = Json::members(text.trim()).map(Model).ok_or_else(wrong)?;
-        serde_json::to_vec(&model).map_err(|_| wrong())
+        let members = Json::members(text.trim()).ok_or_else(wrong)?;
+        serde_json::to_vec(&model(&members)).map_err(|_| wrong())
     }
 }
 
-impl Serialize for Model<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let name = self.0.iter().find(|(name, _)| name == "name").and_then(|(_, json)| json.text());
-        let name = name.unwrap_or_default();
-        // `models/x`, `publishers/google/models/x`.
-        let (owner, id) = match name.split_once("models/") {
-            Some((owner, id)) => (owner.trim_matches('/').trim_start_matches("publishers/"), id),
-            None => ("", name.as_ref()),
-        };
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", id)?;
-        map.serialize_entry("object", "model")?;
-        map.serialize_entry("created", &0)?;
-        map.serialize_entry("owned_by", if owner.is_empty() { "google" } else { owner })?;
-        for (name, json) in &self.0 {
-            if !matches!(name.as_ref(), "id" | "object" | "created" | "owned_by") {
-                map.serialize_entry(name, json)?;
-            }
-        }
-        map.end()
-    }
+fn model<'a>(members: &'a [(Cow<'a, str>, Json<'a>)]) -> Model<'a> {
+    let name = members.iter().find(|(name, _)| name == "name").and_then(|(_, json)| json.text());
+    let name = name.unwrap_or_default();
+    // `models/x`, `publishers/google/models/x`.
+    let (owner, id) = match name.split_once("models/") {
+        Some((owner, id)) => (owner.trim_matches('/').trim_start_matches("publishers/"), id),
+        None => ("", name.as_ref()),
+    };
+    let owned_by = if owner.is_empty() { Cow::Borrowed("google") } else { Cow::Owned(owner.to_owned()) };
+    Model { id: Some(Json::from_value(id)), created: 0, owned_by, own: members }
 }
 
 #[cfg(test)]
