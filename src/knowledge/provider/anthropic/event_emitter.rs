@@ -6,6 +6,7 @@
 
 use serde::Deserialize;
 use words::api::chat::{Event, EventSink, Finish, ProviderError, Start, UrlCitation};
+use words::api::messages::wire::{AnthropicBlock, AnthropicMessage};
 use words::api::usage::UsageParts;
 use words::json::{Json, JsonStr};
 
@@ -27,22 +28,6 @@ pub(super) struct EventEmitter {
     finished: bool,
 }
 
-/// The message of `message_start`, or a whole response.
-#[derive(Debug, Deserialize)]
-pub(super) struct Message<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonStr<'a>>,
-    id: Option<JsonStr<'a>>,
-    model: Option<JsonStr<'a>>,
-    pub content: Option<Vec<Json<'a>>>,
-    usage: Option<Json<'a>>,
-    stop_reason: Option<JsonStr<'a>>,
-    stop_sequence: Option<Json<'a>>,
-    stop_details: Option<Json<'a>>,
-    container: Option<Json<'a>>,
-    context_management: Option<Json<'a>>,
-}
-
 /// How a response ended: members of a whole response, or of a `message_delta`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ending<'s> {
@@ -54,41 +39,29 @@ pub(super) struct Ending<'s> {
     pub usage: Option<&'s Json<'s>>,
 }
 
-/// A content block with the members of all known kinds.
-#[derive(Debug, Deserialize)]
-pub(super) struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    pub kind: JsonStr<'a>,
-    pub text: Option<JsonStr<'a>>,
-    pub citations: Option<Vec<Json<'a>>>,
-    pub thinking: Option<JsonStr<'a>>,
-    pub signature: Option<JsonStr<'a>>,
-    pub data: Option<JsonStr<'a>>,
-    pub id: Option<JsonStr<'a>>,
-    pub name: Option<JsonStr<'a>>,
-    pub input: Option<Json<'a>>,
+/// Whether this is a message at all.
+pub(super) fn is_message(message: &AnthropicMessage<'_>) -> bool {
+    message.kind.as_deref().is_none_or(|kind| kind == "message") && message.content.is_some()
 }
 
-impl Message<'_> {
-    /// Whether this is a message at all.
-    pub fn is_message(&self) -> bool {
-        self.kind.as_deref().is_none_or(|kind| kind == "message") && self.content.is_some()
+pub(super) fn ending<'s>(message: &'s AnthropicMessage<'s>) -> Ending<'s> {
+    Ending {
+        stop_reason: message.stop_reason.as_deref(),
+        stop_sequence: message.stop_sequence.as_ref(),
+        stop_details: message.stop_details.as_ref(),
+        container: message.container.as_ref(),
+        context_management: message.context_management.as_ref(),
+        usage: message.usage.as_ref(),
     }
+}
 
-    pub fn ending(&self) -> Ending<'_> {
-        Ending {
-            stop_reason: self.stop_reason.as_deref(),
-            stop_sequence: self.stop_sequence.as_ref(),
-            stop_details: self.stop_details.as_ref(),
-            container: self.container.as_ref(),
-            context_management: self.context_management.as_ref(),
-            usage: self.usage.as_ref(),
-        }
-    }
+/// The citations of a text.
+pub(super) fn citations<'b>(block: &'b AnthropicBlock<'_>) -> Vec<Json<'b>> {
+    block.citations.as_ref().and_then(Json::read).unwrap_or_default()
 }
 
 impl EventEmitter {
-    pub fn start(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+    pub fn start(&mut self, message: &AnthropicMessage<'_>, sink: EventSink<'_>) {
         sink(Event::Start(Start {
             id: message.id.as_deref(),
             model: message.model.as_deref(),
@@ -120,7 +93,7 @@ impl EventEmitter {
     }
 
     /// Emits the start of a tool call and returns its index.
-    pub fn call(&mut self, block: &Block<'_>, sink: EventSink<'_>) -> u32 {
+    pub fn call(&mut self, block: &AnthropicBlock<'_>, sink: EventSink<'_>) -> u32 {
         let index = self.calls;
         self.calls += 1;
         sink(Event::ToolCall {
@@ -135,16 +108,16 @@ impl EventEmitter {
 
     /// Emits one whole block.
     pub fn block(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
-        let Some(block) = json.read::<Block<'_>>() else {
+        let Some(block) = json.read::<AnthropicBlock<'_>>() else {
             // A future kind of block that uses one of these members for something else.
             return sink(Event::Block { choice: 0, json: json.get() });
         };
-        match &*block.kind {
+        match block.kind.as_deref().unwrap_or_default() {
             "text" => {
                 let start = self.characters;
                 self.text(block.text.as_deref().unwrap_or_default(), sink);
-                for citation in block.citations.iter().flatten() {
-                    self.citation(citation, start, sink);
+                for citation in citations(&block) {
+                    self.citation(&citation, start, sink);
                 }
             }
             "thinking" => {

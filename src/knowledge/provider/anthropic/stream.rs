@@ -9,10 +9,11 @@
 //! content_block_stop                                                    Event::Block, with the whole input
 //! ```
 
-use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
+use super::event_emitter::{Ending, EventEmitter, MAX_HELD, citations, ending, provider_error};
 use serde::Deserialize;
 use std::borrow::Cow;
 use words::api::chat::{Decoder, Event, EventSink, ProviderError};
+use words::api::messages::wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicMessage};
 use words::api::sse::{MAX_EVENT_BYTES, SseParser};
 use words::json::{Json, JsonStr};
 
@@ -78,34 +79,6 @@ enum Open {
     Other { json: Json<'static>, added: Vec<(String, String)> },
 }
 
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: JsonStr<'a>,
-    index: Option<u64>,
-    delta: Option<Delta<'a>>,
-    content_block: Option<Json<'a>>,
-    message: Option<Json<'a>>,
-    usage: Option<Json<'a>>,
-    context_management: Option<Json<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonStr<'a>>,
-    text: Option<JsonStr<'a>>,
-    partial_json: Option<JsonStr<'a>>,
-    thinking: Option<JsonStr<'a>>,
-    signature: Option<JsonStr<'a>>,
-    citation: Option<Json<'a>>,
-    stop_reason: Option<JsonStr<'a>>,
-    stop_sequence: Option<Json<'a>>,
-    stop_details: Option<Json<'a>>,
-    container: Option<Json<'a>>,
-    context_management: Option<Json<'a>>,
-}
-
 /// The members of an event of unknown shape.
 #[derive(Deserialize)]
 struct Kind<'a> {
@@ -124,7 +97,7 @@ impl Events {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.fail(&ProviderError::unreadable("an event is not text"), sink);
         };
-        match serde_json::from_str::<Line<'_>>(text) {
+        match serde_json::from_str::<AnthropicEvent<'_>>(text) {
             Ok(line) => self.line(&line, text, sink),
             Err(_) => self.unexpected(text, sink),
         }
@@ -141,7 +114,7 @@ impl Events {
         }
     }
 
-    fn line(&mut self, line: &Line<'_>, text: &str, sink: EventSink<'_>) {
+    fn line(&mut self, line: &AnthropicEvent<'_>, text: &str, sink: EventSink<'_>) {
         let index = line.index.unwrap_or_default();
         match &*line.kind {
             "content_block_delta" => {
@@ -156,7 +129,11 @@ impl Events {
             }
             "content_block_stop" => self.stop(index, sink),
             "message_start" => {
-                match line.message.as_ref().and_then(|json| Some((json, json.read::<Message<'_>>()?))) {
+                match line
+                    .message
+                    .as_ref()
+                    .and_then(|json| Some((json, json.read::<AnthropicMessage<'_>>()?)))
+                {
                     Some((json, message)) => self.start(json, &message, sink),
                     None => self.fail(&ProviderError::unreadable("message_start has no message"), sink),
                 }
@@ -164,8 +141,10 @@ impl Events {
             "message_delta" => self.end(line, sink),
             "message_stop" => {
                 self.stop_all(sink);
-                if let Some(message) = self.complete.as_ref().and_then(|json| json.read::<Message<'_>>()) {
-                    self.emitter.end(&Ending { usage: None, ..message.ending() }, sink);
+                if let Some(message) =
+                    self.complete.as_ref().and_then(|json| json.read::<AnthropicMessage<'_>>())
+                {
+                    self.emitter.end(&Ending { usage: None, ..ending(&message) }, sink);
                 }
                 self.done = true;
                 sink(Event::End);
@@ -209,12 +188,12 @@ impl Events {
         }
     }
 
-    fn start(&mut self, json: &Json<'_>, message: &Message<'_>, sink: EventSink<'_>) {
+    fn start(&mut self, json: &Json<'_>, message: &AnthropicMessage<'_>, sink: EventSink<'_>) {
         self.emitter.start(message, sink);
         for block in message.content.iter().flatten() {
             self.emitter.block(block, sink);
         }
-        let ending = message.ending();
+        let ending = ending(message);
         self.emitter.end(&Ending { usage: ending.usage, ..Ending::default() }, sink);
         if ending.stop_reason.is_some_and(|reason| !reason.is_empty()) {
             self.complete = Some(owned(json));
@@ -223,12 +202,12 @@ impl Events {
 
     fn begin(&mut self, index: u64, json: &Json<'_>, sink: EventSink<'_>) {
         self.stop(index, sink);
-        let block = json.read::<Block<'_>>();
-        let open = match block.as_ref().map(|block| (&*block.kind, block)) {
+        let block = json.read::<AnthropicBlock<'_>>();
+        let open = match block.as_ref().and_then(|block| Some((block.kind.as_deref()?, block))) {
             Some(("text", block)) => {
                 let start = self.emitter.characters();
                 self.emitter.text(block.text.as_deref().unwrap_or_default(), sink);
-                let citations = block.citations.iter().flatten().map(owned).collect();
+                let citations = citations(block).iter().map(owned).collect();
                 Open::Text { start, citations }
             }
             Some(("thinking", block)) => {
@@ -246,7 +225,7 @@ impl Events {
         self.open.push((index, open));
     }
 
-    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, sink: EventSink<'_>) {
+    fn delta(&mut self, index: u64, delta: &AnthropicDelta<'_>, text: &str, sink: EventSink<'_>) {
         let open = self.open.iter_mut().find(|(open_index, _)| *open_index == index).map(|(_, open)| open);
         let emitter = &mut self.emitter;
         match (delta.kind.as_deref().unwrap_or_default(), open) {
@@ -298,7 +277,7 @@ impl Events {
         }
     }
 
-    fn end(&mut self, line: &Line<'_>, sink: EventSink<'_>) {
+    fn end(&mut self, line: &AnthropicEvent<'_>, sink: EventSink<'_>) {
         self.stop_all(sink);
         self.complete = None;
         let mut ending = Ending {
@@ -339,7 +318,7 @@ fn is_empty(input: &Json<'_>) -> bool {
 
 /// Adds a delta to a collected block: to `input`, or to the members that the delta names. Returns the number
 /// of bytes added.
-fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usize {
+fn add(added: &mut Vec<(String, String)>, delta: &AnthropicDelta<'_>, text: &str) -> usize {
     let mut append = |name: &str, more: &str| match added.iter_mut().find(|(member, _)| member == name) {
         Some((_, text)) => {
             text.push_str(more);

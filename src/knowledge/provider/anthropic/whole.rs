@@ -1,10 +1,11 @@
 //! Decodes a whole response in Anthropic's format into events.
 
-use super::event_emitter::{EventEmitter, Message, provider_error};
+use super::event_emitter::{EventEmitter, ending, is_message, provider_error};
 use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
+use words::api::messages::wire::AnthropicMessage;
 
 /// Collects the bytes; all events are emitted at the end.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     if text.trim().is_empty() {
         return Err(ProviderError::unreadable("it is empty"));
     }
-    let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
+    let message = serde_json::from_str::<AnthropicMessage<'_>>(text).ok().filter(is_message);
     let Some(message) = message else {
         // A list would be read member by member.
         if text.trim_start().starts_with('{') && serde_json::from_str::<Failed>(text).is_ok() {
@@ -54,7 +55,7 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     for block in message.content.iter().flatten() {
         emitter.block(block, sink);
     }
-    let ending = message.ending();
+    let ending = ending(&message);
     emitter.end(&ending, sink);
     if ending.stop_reason.is_none() && message.content.is_some() {
         sink(Event::Finish { choice: 0, reason: Finish::Stop, native: "" });

@@ -164,6 +164,18 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
+    /// The arguments of a call for dialects that have them as an object: `{}` if the model wrote none. What is no object
+    /// is wrapped in the member that Anthropic's documentation gives for it, so that no tool runs with incomplete
+    /// arguments.
+    pub(crate) fn input(arguments: &str) -> Json<'_> {
+        match arguments.trim() {
+            "" | "null" => Json::empty_object(),
+            text => Json::parse(text)
+                .filter(Json::is_object)
+                .unwrap_or_else(|| Json::object_with("INVALID_JSON", arguments)),
+        }
+    }
+
     /// The arguments as a JSON object: `{}` if the model wrote none, `None` if they are not an object.
     pub fn arguments(&self) -> Option<Json<'_>> {
         match self.arguments.trim() {

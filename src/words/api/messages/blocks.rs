@@ -10,6 +10,7 @@
 
 use super::block_types::BlockKind;
 use super::search_blocks;
+use super::wire::BlockOut;
 use super::{foreign_id, vocabulary};
 use crate::api::chat::Event;
 use crate::api::chat::searches::{self, Searches};
@@ -122,7 +123,9 @@ impl Blocks {
                 }
             }
             Event::Arguments { choice: 0, index, fragment } => self.arguments(index, fragment, sink),
-            Event::Redacted { choice: 0, data } => self.block(&json(&Redacted::new(data)), sink),
+            Event::Redacted { choice: 0, data } => {
+                self.block(&json(&BlockOut::RedactedThinking { data }), sink);
+            }
             Event::Media { choice: 0, media_type, data } => self.media(media_type, data, sink),
             Event::Annotation { choice: 0, json } => {
                 if let Some(citation) = super::citation::from_annotation(json) {
@@ -376,19 +379,6 @@ impl Extent {
                 _ => {}
             }
         }
-    }
-}
-
-#[derive(Serialize)]
-struct Redacted<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    data: &'a str,
-}
-
-impl<'a> Redacted<'a> {
-    fn new(data: &'a str) -> Self {
-        Self { kind: "redacted_thinking", data }
     }
 }
 

@@ -10,6 +10,7 @@
 
 use super::request::reread;
 use super::search_blocks::is_foreign_search;
+use super::wire::AnthropicBlock;
 use super::{foreign_id, vocabulary};
 use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
@@ -28,30 +29,6 @@ struct MessageIn<'a> {
     #[serde(borrow)]
     role: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
-}
-
-/// The members of all block types in one struct: an internally tagged enum would copy their content.
-#[derive(Deserialize)]
-struct BlockIn<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonStr<'a>>,
-    text: Option<JsonStr<'a>>,
-    /// An object in most block types; in `search_result` the URL.
-    source: Option<Json<'a>>,
-    title: Option<JsonStr<'a>>,
-    context: Option<JsonStr<'a>>,
-    thinking: Option<JsonStr<'a>>,
-    signature: Option<JsonStr<'a>>,
-    data: Option<JsonStr<'a>>,
-    id: Option<JsonStr<'a>>,
-    name: Option<JsonStr<'a>>,
-    input: Option<Json<'a>>,
-    tool_use_id: Option<JsonStr<'a>>,
-    content: Option<Json<'a>>,
-    is_error: Option<bool>,
-    cache_control: Option<Json<'a>>,
-    /// Of a document, an object; of a text, the citations that it has.
-    citations: Option<Json<'a>>,
 }
 
 /// What is read of blocks. Who has called a tool is for Anthropic alone.
@@ -82,7 +59,7 @@ pub(super) const BLOCKS: PartShapes = PartShapes {
 const SOURCE: Inner =
     Inner { name: "source", members: &["type", "media_type", "data", "url", "file_id", "content"] };
 
-impl<'a> BlockIn<'a> {
+impl<'a> AnthropicBlock<'a> {
     /// The blocks that a document consists of, if they are not all texts.
     fn mixed_content(&self) -> Option<Json<'a>> {
         let source: SourceIn<'a> = serde_json::from_str(self.source.as_ref()?.source()?).ok()?;
@@ -196,7 +173,7 @@ impl<'a> BlockReader<'a> {
 
     /// `place`: where a tool result may stand.
     fn block(&mut self, json: Json<'a>, at: fmt::Arguments<'_>, place: Option<Place>) -> Result<(), Error> {
-        let mut block: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
+        let mut block: AnthropicBlock<'a> = reread(&json, at, "a content block: an object with a type")?;
         let kind = block.kind.take().ok_or_else(|| missing(format_args!("{at}.type")))?.0;
         let cache_control = block.cache_control.take().filter(|json| !json.is_null());
         match kind.as_ref() {
@@ -232,7 +209,7 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    fn push_thinking(&mut self, block: BlockIn<'a>) {
+    fn push_thinking(&mut self, block: AnthropicBlock<'a>) {
         let text = block.thinking.unwrap_or_default().0;
         let mut signature = block.signature.map(|text| text.0).filter(|text| !text.is_empty());
         if let Some(call_signature) = signature.as_ref().and_then(vocabulary::decode_call_signature) {
@@ -246,7 +223,7 @@ impl<'a> BlockReader<'a> {
 
     fn push_call(
         &mut self,
-        block: BlockIn<'a>,
+        block: AnthropicBlock<'a>,
         cache_control: Option<Json<'a>>,
         at: fmt::Arguments<'_>,
     ) -> Result<(), Error> {
@@ -262,7 +239,7 @@ impl<'a> BlockReader<'a> {
 
     fn push_document(
         &mut self,
-        block: BlockIn<'a>,
+        block: AnthropicBlock<'a>,
         cache_control: Option<Json<'a>>,
         kind: Cow<'a, str>,
         json: Json<'a>,
@@ -297,7 +274,7 @@ impl<'a> BlockReader<'a> {
     /// after its title. Its texts are documents of their own where they are to be cited.
     fn push_document_content(
         &mut self,
-        block: BlockIn<'a>,
+        block: AnthropicBlock<'a>,
         content: &Json<'a>,
         cache_control: Option<Json<'a>>,
         at: fmt::Arguments<'_>,
@@ -341,7 +318,11 @@ fn is_of_texts_and_images(content: &Json<'_>) -> bool {
 }
 
 /// The source of an image or a document; `None` for an unknown source type.
-fn source<'a>(block: &BlockIn<'a>, kind: &str, at: fmt::Arguments<'_>) -> Result<Option<Source<'a>>, Error> {
+fn source<'a>(
+    block: &AnthropicBlock<'a>,
+    kind: &str,
+    at: fmt::Arguments<'_>,
+) -> Result<Option<Source<'a>>, Error> {
     let at = format_args!("{at}.source");
     let json = block.source.as_ref().ok_or_else(|| missing(at))?;
     let source: SourceIn<'a> = reread(json, at, "an object with a type")?;
@@ -373,7 +354,11 @@ fn unknown_source(at: fmt::Arguments<'_>) -> Error {
 }
 
 /// The result of one tool call as a message of its own.
-fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: Place) -> Result<Message<'a>, Error> {
+fn result<'a>(
+    block: AnthropicBlock<'a>,
+    cache_control: Option<Json<'a>>,
+    at: Place,
+) -> Result<Message<'a>, Error> {
     let id = block.tool_use_id.ok_or_else(|| missing(format_args!("{at}.tool_use_id")))?;
     let mut reader = BlockReader::default();
     if let Some(content) = block.content.filter(|content| !content.is_null()) {
@@ -389,7 +374,7 @@ fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: Place) ->
 
 /// A result of the client's own search as a text document that starts with its URL, because a document has no
 /// member for one. `None` when it holds more than text.
-fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
+fn search_result<'a>(block: &AnthropicBlock<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
     let text = all_text(block.content.as_ref()?)?;
     let address = block.source.as_ref()?.text()?.into_owned();
     let source = Source::Text(Cow::Owned(format!("Source: {address}\n\n{text}")));
@@ -405,7 +390,7 @@ fn all_text<'a>(content: &Json<'a>) -> Option<Cow<'a, str>> {
     }
     let mut whole: Option<Cow<'a, str>> = None;
     for json in serde_json::from_str::<Vec<Json<'a>>>(source).ok()? {
-        let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
+        let block: AnthropicBlock<'a> = serde_json::from_str(json.source()?).ok()?;
         let text = block.text.filter(|_| block.kind.as_deref() == Some("text"))?.0;
         match &mut whole {
             None => whole = Some(text),

@@ -17,6 +17,7 @@ mod stream;
 mod tools;
 mod vocabulary;
 mod whole;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

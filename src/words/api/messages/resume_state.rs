@@ -2,12 +2,12 @@
 //! an encoder needs to continue it; the content is decoded elsewhere.
 
 use super::blocks::{Extent, Open};
+use super::wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicMessage};
 use crate::api::chat::{Event, Start};
 use crate::api::sse::SseParser;
 use crate::api::usage::UsageParts;
-use crate::json::{Json, JsonStr};
+use crate::json::Json;
 use bytes::Bytes;
-use serde::Deserialize;
 
 /// The state of a stream after its last sent event.
 #[derive(Debug, Default)]
@@ -24,32 +24,6 @@ pub(super) struct ResumeState {
     /// A block of unknown type is open.
     unknown_block_open: bool,
     ended: bool,
-}
-
-#[derive(Deserialize)]
-struct EventIn<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: JsonStr<'a>,
-    index: Option<u32>,
-    message: Option<Json<'a>>,
-    content_block: Option<Part<'a>>,
-    delta: Option<Part<'a>>,
-}
-
-/// The start of a block, or a delta.
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonStr<'a>>,
-    partial_json: Option<JsonStr<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Option<JsonStr<'a>>,
-    model: Option<JsonStr<'a>>,
-    usage: Option<Json<'a>>,
 }
 
 impl ResumeState {
@@ -69,8 +43,8 @@ impl ResumeState {
 
     /// Emits the events that the envelope of the message needs.
     pub fn emit(&self, sink: &mut dyn FnMut(&Event<'_>)) {
-        let message = self.message.as_deref().and_then(|json| serde_json::from_str::<Message<'_>>(json).ok());
-        if let Some(Message { id, model, usage }) = message {
+        let read = |json| serde_json::from_str::<AnthropicMessage<'_>>(json).ok();
+        if let Some(AnthropicMessage { id, model, usage, .. }) = self.message.as_deref().and_then(read) {
             sink(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
             if let Some(usage) = usage.and_then(|usage| UsageParts::read(usage.get().as_bytes())?.usage()) {
                 sink(&Event::Usage(usage));
@@ -82,22 +56,23 @@ impl ResumeState {
     }
 
     fn take(&mut self, data: &[u8]) {
-        let Ok(event) = serde_json::from_slice::<EventIn<'_>>(data) else {
+        let Ok(event) = serde_json::from_slice::<AnthropicEvent<'_>>(data) else {
             // Not an event of this dialect.
             return self.ended = true;
         };
+        let index = event.index.and_then(|index| u32::try_from(index).ok());
         match &*event.kind {
             "message_start" => {
                 self.started = true;
                 self.message = event.message.map(|message| message.get().to_owned());
             }
             "content_block_start" => {
-                self.index = event.index.unwrap_or(self.index);
-                self.begin_block(event.content_block.and_then(|block| block.kind));
+                self.index = index.unwrap_or(self.index);
+                self.begin_block(event.content_block.as_ref().and_then(Json::read));
             }
             "content_block_delta" => self.delta(event.delta),
             "content_block_stop" => {
-                self.index = event.index.unwrap_or(self.index).saturating_add(1);
+                self.index = index.unwrap_or(self.index).saturating_add(1);
                 self.open = None;
                 self.unknown_block_open = false;
             }
@@ -106,8 +81,8 @@ impl ResumeState {
         }
     }
 
-    fn begin_block(&mut self, kind: Option<JsonStr<'_>>) {
-        self.open = match kind.as_deref() {
+    fn begin_block(&mut self, block: Option<AnthropicBlock<'_>>) {
+        self.open = match block.and_then(|block| block.kind).as_deref() {
             Some("text") => Some(Open::Text { cited: false }),
             Some("thinking") => Some(Open::Thinking { signature: String::new() }),
             Some("tool_use") => {
@@ -119,7 +94,7 @@ impl ResumeState {
         self.unknown_block_open = self.open.is_none();
     }
 
-    fn delta(&mut self, delta: Option<Part<'_>>) {
+    fn delta(&mut self, delta: Option<AnthropicDelta<'_>>) {
         let Some(delta) = delta else { return };
         match (delta.kind.as_deref(), &mut self.open) {
             (Some("citations_delta"), Some(Open::Text { cited })) => *cited = true,

@@ -8,6 +8,7 @@ use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
 use super::resume_state::ResumeState;
 use super::vocabulary::UsageOut;
+use super::wire::{BlockOut, DeltaOut};
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 use crate::api::sse::write_event;
@@ -109,29 +110,6 @@ struct MessageOut<'a> {
     usage: UsageOut,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum BlockOut<'a> {
-    Text { text: &'static str },
-    Thinking { thinking: &'static str, signature: &'static str },
-    ToolUse { id: &'a str, name: &'a str, input: Empty },
-}
-
-/// Serializes as `{}`.
-#[derive(Serialize)]
-struct Empty {}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::enum_variant_names, reason = "these are the dialect's names")]
-enum DeltaOut<'a> {
-    TextDelta { text: &'a str },
-    ThinkingDelta { thinking: &'a str },
-    SignatureDelta { signature: &'a str },
-    InputJsonDelta { partial_json: &'a str },
-    CitationsDelta { citation: Json<'a> },
-}
-
 impl Out<'_> {
     const fn name(&self) -> &'static str {
         match self {
@@ -176,9 +154,12 @@ impl Events {
 
     fn step(&mut self, step: Step<'_>, out: &mut Vec<u8>) {
         match step {
-            Step::OpenText => self.open(BlockOut::Text { text: "" }, out),
+            Step::OpenText => self.open(BlockOut::Text { text: "", citations: &[] }, out),
             Step::OpenThinking => self.open(BlockOut::Thinking { thinking: "", signature: "" }, out),
-            Step::OpenTool { id, name } => self.open(BlockOut::ToolUse { id, name, input: Empty {} }, out),
+            Step::OpenTool { id, name } => {
+                let input = Json::parse("{}").unwrap_or_else(Json::null);
+                self.open(BlockOut::ToolUse { id, name, input }, out);
+            }
             Step::Text(text) => self.delta(DeltaOut::TextDelta { text }, out),
             Step::Thinking(thinking) => self.delta(DeltaOut::ThinkingDelta { thinking }, out),
             Step::Signature(signature) => self.delta(DeltaOut::SignatureDelta { signature }, out),

@@ -3,8 +3,9 @@
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
 use super::vocabulary::UsageOut;
+use super::wire::BlockOut;
 use crate::api::Dialect;
-use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
+use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError, ToolCall};
 use crate::json::Json;
 use serde::Serialize;
 
@@ -101,25 +102,6 @@ enum Kind {
     Tool,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum BlockOut<'a> {
-    Text {
-        text: &'a str,
-        #[serde(skip_serializing_if = "<[_]>::is_empty")]
-        citations: &'a [Json<'a>],
-    },
-    Thinking {
-        thinking: &'a str,
-        signature: &'a str,
-    },
-    ToolUse {
-        id: &'a str,
-        name: &'a str,
-        input: Json<'a>,
-    },
-}
-
 impl Content {
     fn take(&mut self, step: Step<'_>) {
         match step {
@@ -157,26 +139,9 @@ impl Content {
         let block = match self.kind {
             Kind::Text => BlockOut::Text { text: &text, citations: &citations },
             Kind::Thinking => BlockOut::Thinking { thinking: &text, signature: &signature },
-            Kind::Tool => BlockOut::ToolUse { id: &tool.0, name: &tool.1, input: input(&text) },
+            Kind::Tool => BlockOut::ToolUse { id: &tool.0, name: &tool.1, input: ToolCall::input(&text) },
         };
         // Strings and JSON texts always serialize.
         let _ = serde_json::to_writer(&mut self.written, &block);
-    }
-}
-
-/// A call's input, which must be an object. Anything else is wrapped in the member that Anthropic's documentation
-/// gives for it, so that no tool runs with incomplete arguments.
-fn input(text: &str) -> Json<'_> {
-    #[derive(Serialize)]
-    struct Invalid<'a> {
-        #[serde(rename = "INVALID_JSON")]
-        text: &'a str,
-    }
-    match text.trim() {
-        "" | "null" => Json::empty_object(),
-        trimmed => match Json::parse(trimmed).filter(Json::is_object) {
-            Some(json) => json,
-            None => Json::from_value(&Invalid { text }),
-        },
     }
 }
