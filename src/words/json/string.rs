@@ -3,6 +3,7 @@
 //! The newtype is needed because serde borrows a bare `Cow` only; in an `Option` or a list it would copy.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -16,6 +17,18 @@ impl Deref for JsonStr<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'a> From<&'a str> for JsonStr<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl Serialize for JsonStr<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

@@ -11,8 +11,8 @@
 
 use super::compact;
 use super::partial_args::PartialArgs;
-use super::response::CallIn;
 use words::api::chat::{Event, EventSink, ProviderError};
+use words::api::gemini::wire::GeminiCall;
 
 /// The calls so far.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Calls {
     pub fn take(
         &mut self,
         choice: u32,
-        call: &CallIn<'_>,
+        call: &GeminiCall<'_>,
         signature: Option<&str>,
         sink: EventSink<'_>,
     ) -> Result<(), ProviderError> {

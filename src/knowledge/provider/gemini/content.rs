@@ -13,8 +13,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use words::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
+use words::api::gemini::wire::{GeminiBlob, GeminiCall};
 use words::error::Error;
-use words::json::Json;
+use words::json::{Json, JsonStr};
 
 /// Replaces a signature that no model gave: base64 of `skip_thought_signature_validator`, which Google
 /// documents for calls from other sources (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
@@ -43,9 +44,9 @@ pub(super) enum Data<'a> {
     #[default]
     None,
     Text(Cow<'a, str>),
-    Inline(Box<Blob<'a>>),
-    File(Box<FileData<'a>>),
-    Call(Box<Call<'a>>),
+    Inline(Box<GeminiBlob<'a>>),
+    File(Box<GeminiBlob<'a>>),
+    Call(Box<GeminiCall<'a>>),
     Response(Box<FunctionResponse<'a>>),
     /// Of Google's own tools, under this name.
     ServerTool(&'static str, Json<'a>),
@@ -74,29 +75,6 @@ impl Serialize for PartOut<'_> {
 }
 
 #[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
-    mime_type: Cow<'a, str>,
-    data: Cow<'a, str>,
-}
-
-#[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct FileData<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<Cow<'a, str>>,
-    file_uri: Cow<'a, str>,
-}
-
-#[derive(Debug, serde::Serialize)]
-pub(super) struct Call<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    name: Cow<'a, str>,
-    args: Json<'a>,
-}
-
-#[derive(Debug, serde::Serialize)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
@@ -113,6 +91,18 @@ impl<'a> PartOut<'a> {
 
     fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self::of(Data::Text(text.into()))
+    }
+
+    fn inline(mime_type: Cow<'a, str>, data: Cow<'a, str>) -> Self {
+        let mime_type = Some(JsonStr(mime_type));
+        let blob = GeminiBlob { mime_type, data: Some(JsonStr(data)), ..GeminiBlob::default() };
+        Self::of(Data::Inline(Box::new(blob)))
+    }
+
+    fn file(mime_type: Option<Cow<'a, str>>, uri: Cow<'a, str>) -> Self {
+        let mime_type = mime_type.map(JsonStr);
+        let file = GeminiBlob { mime_type, file_uri: Some(JsonStr(uri)), ..GeminiBlob::default() };
+        Self::of(Data::File(Box::new(file)))
     }
 }
 
@@ -240,7 +230,7 @@ impl<'a> ContentBuilder<'a, '_> {
     fn note_calls(&mut self, parts: &mut [PartOut<'a>]) {
         for part in parts {
             let Data::Call(call) = &mut part.data else { continue };
-            let id = call.id.clone().unwrap_or_default().into_owned();
+            let id = call.id.clone().unwrap_or_default().0.into_owned();
             if self.gemini.is_vertex() {
                 // Not every version of Vertex's API has call ids; the order of the results identifies the
                 // calls.
@@ -320,7 +310,7 @@ impl<'a> ContentBuilder<'a, '_> {
             }
             Part::Audio { data, format } => {
                 let mime_type = Cow::Owned(media::audio_media_type(&format));
-                parts.push(PartOut::of(Data::Inline(Box::new(Blob { mime_type, data }))));
+                parts.push(PartOut::inline(mime_type, data));
             }
             Part::File(file) => {
                 let File { source, name, .. } = *file;
@@ -353,7 +343,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 let mime_type = Some(media_type).filter(|media_type| !media_type.is_empty());
                 let mime_type =
                     mime_type.unwrap_or(Cow::Borrowed(default_type.unwrap_or("application/octet-stream")));
-                return Ok(PartOut::of(Data::Inline(Box::new(Blob { mime_type, data }))));
+                return Ok(PartOut::inline(mime_type, data));
             }
             Source::Url { url, media_type } => {
                 let guessed = media_type.or_else(|| media::by_extension(&url).map(Cow::Borrowed));
@@ -372,7 +362,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 );
             }
         };
-        Ok(PartOut::of(Data::File(Box::new(FileData { mime_type, file_uri }))))
+        Ok(PartOut::file(mime_type, file_uri))
     }
 
     fn other(
@@ -412,7 +402,7 @@ impl<'a> ContentBuilder<'a, '_> {
 
 /// The URL in `{"type":"video_url","video_url":{"url":..}}`, or in `{"type":"video_url","video_url":".."}`.
 fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
-    let text_of = |json: &Json<'a>| serde_json::from_str::<words::json::JsonStr<'a>>(json.source()?).ok();
+    let text_of = |json: &Json<'a>| serde_json::from_str::<JsonStr<'a>>(json.source()?).ok();
     let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
     if let Some(url) = text_of(&inner) {
         return Some((url.0, None));
@@ -453,8 +443,9 @@ fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
     let args = args.or_else(|| borrowed(&arguments)).filter(Json::is_object);
     // Malformed arguments are passed as text.
     let args = args.unwrap_or_else(|| Json::object(&[("arguments", Json::from_value(arguments.as_ref()))]));
-    let id = Some(id).filter(|id| !id.is_empty());
-    let data = Data::Call(Box::new(Call { id, name, args }));
+    let id = Some(id).filter(|id| !id.is_empty()).map(JsonStr);
+    let call = GeminiCall { id, name: Some(JsonStr(name)), args: Some(args), ..GeminiCall::default() };
+    let data = Data::Call(Box::new(call));
     PartOut { data, thought_signature: signature, ..PartOut::default() }
 }
 
@@ -486,10 +477,9 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
 /// <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
 fn fits_in_a_result(part: &PartOut<'_>) -> bool {
     let mime_type = match &part.data {
-        Data::Inline(blob) => Some(&blob.mime_type),
-        Data::File(file) => file.mime_type.as_ref(),
+        Data::Inline(blob) | Data::File(blob) => blob.mime_type.as_deref(),
         _ => None,
     };
     let allowed = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
-    mime_type.is_some_and(|mime_type| allowed.contains(&mime_type.as_ref()))
+    mime_type.is_some_and(|mime_type| allowed.contains(&mime_type))
 }

@@ -7,9 +7,12 @@ use super::blocks::Blocks;
 use super::calls::Calls;
 use super::compact;
 use super::grounding::{self, ResponseText};
-use super::response::{Candidate, Chunk, PartIn};
+use super::logprobs;
+use super::response::Chunk;
 use crate::provider::bounded_body::BoundedBody;
+use std::borrow::Cow;
 use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
+use words::api::gemini::wire::{GeminiCandidate, GeminiPart};
 use words::api::sse::SseParser;
 use words::api::usage::{Usage, VendorUsage};
 use words::json::Json;
@@ -213,7 +216,7 @@ impl State {
     fn candidate(
         &mut self,
         position: usize,
-        candidate: &Candidate<'_>,
+        candidate: &GeminiCandidate<'_>,
         sink: EventSink<'_>,
     ) -> Result<(), ProviderError> {
         let at = candidate.index.map_or(position, |index| index as usize);
@@ -224,7 +227,7 @@ impl State {
         for part in parts {
             choice.part(index, part, sink)?;
         }
-        if let Some(json) = candidate.logprobs_result.as_ref().and_then(|logprobs| logprobs.json()) {
+        if let Some(json) = candidate.logprobs_result.as_ref().and_then(logprobs::json) {
             sink(Event::Logprobs { choice: index, json: &json });
         }
         if let Some(json) = &candidate.citation_metadata {
@@ -243,7 +246,8 @@ impl State {
             choice.safety_ratings = Some(compact(json.get()).into_owned());
         }
         let Some(reason) = candidate.finish_reason.as_deref() else { return Ok(()) };
-        if let Some(message) = &candidate.finish_message
+        let message = candidate.finish_message.as_ref().and_then(Json::text);
+        if let Some(message) = &message
             && reason != "STOP"
         {
             sink(Event::Member { name: "finish_message", json: Json::from_value(&**message).get() });
@@ -252,7 +256,7 @@ impl State {
                 sink(Event::Refusal { choice: index, text: message });
             }
         }
-        choice.finish_message = candidate.finish_message.as_deref().map(str::to_owned);
+        choice.finish_message = message.map(Cow::into_owned);
         choice.is_late |= choice.finish.is_none() && had_content;
         choice.finish = Some((finish_reason(reason), reason.to_owned()));
         Ok(())
@@ -310,7 +314,7 @@ impl State {
 }
 
 impl Choice {
-    fn part(&mut self, choice: u32, part: &PartIn<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
+    fn part(&mut self, choice: u32, part: &GeminiPart<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let signature = part.thought_signature.as_deref().filter(|signature| !signature.is_empty());
         if let Some(call) = &part.function_call {
             self.has_content = true;
@@ -346,7 +350,7 @@ impl Choice {
     }
 
     /// Content of Google's own tools, as a block.
-    fn block(&mut self, choice: u32, part: &PartIn<'_>, signature: Option<&str>) -> Option<String> {
+    fn block(&mut self, choice: u32, part: &GeminiPart<'_>, signature: Option<&str>) -> Option<String> {
         if let Some(json) = &part.executable_code {
             return self.blocks.code(json, choice, signature);
         }

@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use words::api::chat::UrlCitation;
+use words::api::gemini::wire::{GeminiGrounding, GeminiSegment};
 use words::json::{Json, JsonStr};
 
 /// The longest response text held, bytes. Beyond it no positions are found: memory stays bounded.
@@ -27,7 +28,7 @@ impl ResponseText {
 
     /// Character offsets of `segment`: at its byte offsets if they match its text, otherwise where its text
     /// is found.
-    fn place(&self, segment: &Segment<'_>) -> Option<(usize, usize)> {
+    fn place(&self, segment: &GeminiSegment<'_>) -> Option<(usize, usize)> {
         let start = segment.start_index.unwrap_or_default();
         let end = segment.end_index?;
         let wanted = segment.text.as_deref().unwrap_or_default();
@@ -40,48 +41,6 @@ impl ResponseText {
         let before = self.text.get(..start)?.chars().count();
         Some((before, before + part.chars().count()))
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Grounding<'a> {
-    #[serde(borrow)]
-    grounding_chunks: Option<Vec<Source<'a>>>,
-    grounding_supports: Option<Vec<Support<'a>>>,
-}
-
-/// A source has one of these.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Source<'a> {
-    #[serde(borrow)]
-    web: Option<Page<'a>>,
-    retrieved_context: Option<Page<'a>>,
-    maps: Option<Page<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(borrow)]
-    uri: Option<JsonStr<'a>>,
-    title: Option<JsonStr<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Support<'a> {
-    #[serde(borrow)]
-    segment: Option<Segment<'a>>,
-    grounding_chunk_indices: Option<Vec<usize>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Segment<'a> {
-    start_index: Option<usize>,
-    end_index: Option<usize>,
-    #[serde(borrow)]
-    text: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -110,7 +69,7 @@ fn annotation(start: usize, end: usize, url: &str, title: Option<&str>) -> Strin
 
 /// The annotations in `groundingMetadata`. Sources without a URL (files of a search store) have none.
 pub(super) fn grounding_annotations(json: &Json<'_>, text: &ResponseText, sink: &mut dyn FnMut(&str)) {
-    let Some(grounding) = json.read::<Grounding<'_>>() else { return };
+    let Some(grounding) = json.read::<GeminiGrounding<'_>>() else { return };
     let sources = grounding.grounding_chunks.unwrap_or_default();
     for support in grounding.grounding_supports.unwrap_or_default() {
         let place = support.segment.as_ref().and_then(|segment| text.place(segment));
@@ -132,7 +91,7 @@ pub(super) fn citation_annotations(json: &Json<'_>, text: &ResponseText, sink: &
     let Some(parsed) = json.read::<Citations<'_>>() else { return };
     for citation in parsed.citations.or(parsed.citation_sources).unwrap_or_default() {
         let segment =
-            Segment { start_index: citation.start_index, end_index: citation.end_index, text: None };
+            GeminiSegment { start_index: citation.start_index, end_index: citation.end_index, text: None };
         if let Some(uri) = &citation.uri
             && let Some((start, end)) = text.place(&segment)
         {

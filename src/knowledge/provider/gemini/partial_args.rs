@@ -9,10 +9,9 @@
 //! ```
 //!
 //! Only paths to one place are understood (names and indexes): others cannot say where a value goes.
-//! Source: <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg>.
 
-use serde::Deserialize;
-use words::json::{Json, JsonStr};
+use words::api::gemini::wire::GeminiPartialArg;
+use words::json::Json;
 
 /// The maximum of text and names held for one call, in bytes.
 const MAX_BYTES: usize = 8 << 20;
@@ -20,18 +19,6 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_VALUES: usize = 10_000;
 /// The deepest place that is understood.
 const MAX_DEPTH: usize = 64;
-
-/// One piece: `PartialArg`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PartialArg<'a> {
-    #[serde(borrow)]
-    json_path: Option<JsonStr<'a>>,
-    string_value: Option<JsonStr<'a>>,
-    number_value: Option<Json<'a>>,
-    bool_value: Option<bool>,
-    will_continue: Option<bool>,
-}
 
 /// The arguments so far.
 #[derive(Debug, Default)]
@@ -60,7 +47,7 @@ enum Step {
 impl PartialArgs {
     /// Takes one piece. `false`: its place is unknown, or the arguments are too large.
     #[must_use]
-    pub fn take(&mut self, piece: &PartialArg<'_>) -> bool {
+    pub fn take(&mut self, piece: &GeminiPartialArg<'_>) -> bool {
         let path = piece.json_path.as_deref().unwrap_or_default();
         let Some(steps) = steps(path) else { return false };
         let text = piece.string_value.as_deref();

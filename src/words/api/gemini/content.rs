@@ -9,6 +9,7 @@
 //! [`ChatRequest`]: crate::api::chat::ChatRequest
 
 use super::signature::Signature;
+use super::wire::{GeminiBlob, GeminiCall, GeminiPart};
 use crate::api::chat::read::{parse_string, reread};
 use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
 use crate::api::part_members::{PartKind, PartShapes};
@@ -23,28 +24,6 @@ struct ContentIn<'a> {
     #[serde(borrow)]
     role: Option<JsonStr<'a>>,
     parts: Option<Vec<Json<'a>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PartIn<'a> {
-    #[serde(borrow)]
-    text: Option<JsonStr<'a>>,
-    thought: Option<bool>,
-    #[serde(alias = "thought_signature")]
-    thought_signature: Option<JsonStr<'a>>,
-    #[serde(alias = "inline_data")]
-    inline_data: Option<BlobIn<'a>>,
-    #[serde(alias = "file_data")]
-    file_data: Option<FileIn<'a>>,
-    #[serde(alias = "function_call")]
-    function_call: Option<CallIn<'a>>,
-    #[serde(alias = "function_response")]
-    function_response: Option<ResultIn<'a>>,
-    #[serde(alias = "executable_code")]
-    executable_code: Option<CodeIn<'a>>,
-    #[serde(alias = "code_execution_result")]
-    code_execution_result: Option<CodeResultIn<'a>>,
 }
 
 /// What is read of parts, by both spellings.
@@ -78,35 +57,6 @@ pub(super) const PARTS: PartShapes = PartShapes {
 };
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BlobIn<'a> {
-    #[serde(borrow, alias = "mime_type")]
-    mime_type: Option<JsonStr<'a>>,
-    data: Option<JsonStr<'a>>,
-    #[serde(alias = "display_name")]
-    display_name: Option<JsonStr<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct FileIn<'a> {
-    #[serde(borrow, alias = "mime_type")]
-    mime_type: Option<JsonStr<'a>>,
-    #[serde(alias = "file_uri")]
-    file_uri: Option<JsonStr<'a>>,
-    #[serde(alias = "display_name")]
-    display_name: Option<JsonStr<'a>>,
-}
-
-#[derive(Deserialize)]
-struct CallIn<'a> {
-    #[serde(borrow)]
-    id: Option<JsonStr<'a>>,
-    name: Option<JsonStr<'a>>,
-    args: Option<Json<'a>>,
-}
-
-#[derive(Deserialize)]
 struct ResultIn<'a> {
     #[serde(borrow)]
     id: Option<JsonStr<'a>>,
@@ -128,6 +78,9 @@ struct CodeResultIn<'a> {
     output: Option<JsonStr<'a>>,
 }
 
+/// What a part must be.
+const PART: &str = "a part: an object";
+
 /// The texts of `systemInstruction`, which is a content.
 pub(super) fn system<'a>(json: &Json<'a>) -> Result<Vec<Part<'a>>, Error> {
     let at = "systemInstruction";
@@ -138,7 +91,7 @@ pub(super) fn system<'a>(json: &Json<'a>) -> Result<Vec<Part<'a>>, Error> {
     let mut texts = Vec::new();
     for (index, part) in content.parts.unwrap_or_default().iter().enumerate() {
         let at = format!("{at}.parts[{index}]");
-        let part: PartIn<'a> = object(part, &at, "a part: an object")?;
+        let part: GeminiPart<'a> = object(part, &at, PART)?;
         let text = part.text.ok_or_else(|| {
             Error::invalid_request(
                 at.as_str(),
@@ -169,6 +122,11 @@ fn object<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Re
     } else {
         Err(Error::invalid_request(at, format!("{at} must be {wanted}.")))
     }
+}
+
+/// A member of a part that is looked into here alone.
+fn inner<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
+    reread(json, at, PART)
 }
 
 struct Reader<'a, 'w> {
@@ -239,7 +197,7 @@ impl<'a> Reader<'a, '_> {
         at: &str,
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Error> {
-        let part: PartIn<'a> = object(json, at, "a part: an object")?;
+        let part: GeminiPart<'a> = object(json, at, PART)?;
         let signature = part.thought_signature.map(|signature| Signature::parse(signature.0));
         if let Some(call) = part.function_call {
             if let Some(signature) = signature {
@@ -249,7 +207,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         if let Some(result) = part.function_response {
-            return self.result(result, at);
+            return self.result(inner(&result, at)?, at);
         }
         if part.thought == Some(true) {
             thought(part.text.map(|text| text.0).unwrap_or_default(), signature, parts);
@@ -258,14 +216,16 @@ impl<'a> Reader<'a, '_> {
         if let Some(blob) = part.inline_data {
             parts.push(inline(blob, at)?);
         } else if let Some(file) = part.file_data {
-            parts.push(linked(file, at)?);
+            parts.push(linked(inner(&file, at)?, at)?);
         } else if let Some(code) = part.executable_code {
+            let code: CodeIn<'a> = inner(&code, at)?;
             let language = code.language.as_deref().unwrap_or_default().to_ascii_lowercase();
             parts.push(Part::text(format!(
                 "```{language}\n{}\n```",
                 code.code.as_deref().unwrap_or_default()
             )));
         } else if let Some(result) = part.code_execution_result {
+            let result: CodeResultIn<'a> = inner(&result, at)?;
             parts.push(Part::text(format!("```\n{}\n```", result.output.as_deref().unwrap_or_default())));
         } else if let Some(text) = part.text {
             parts.push(Part::text(text.0));
@@ -282,7 +242,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    fn call(&mut self, call: CallIn<'a>, at: &str) -> Result<ToolCall<'a>, Error> {
+    fn call(&mut self, call: GeminiCall<'a>, at: &str) -> Result<ToolCall<'a>, Error> {
         let name = call.name.map(|name| name.0).filter(|name| !name.is_empty());
         let at = format!("{at}.functionCall.name");
         let name = name.ok_or_else(|| Error::invalid_request(at.as_str(), format!("{at} is missing.")))?;
@@ -305,10 +265,10 @@ impl<'a> Reader<'a, '_> {
         content.push(Part::text(text));
         for (index, part) in result.parts.unwrap_or_default().iter().enumerate() {
             let at = format!("{at}.functionResponse.parts[{index}]");
-            let part: PartIn<'a> = object(part, &at, "a part: an object")?;
+            let part: GeminiPart<'a> = object(part, &at, PART)?;
             match (part.inline_data, part.file_data) {
                 (Some(blob), _) => content.push(inline(blob, &at)?),
-                (None, Some(file)) => content.push(linked(file, &at)?),
+                (None, Some(file)) => content.push(linked(inner(&file, &at)?, &at)?),
                 (None, None) => {}
             }
         }
@@ -366,7 +326,7 @@ fn carried<'a>(signature: Signature<'a>, parts: &mut Vec<Part<'a>>) {
     }
 }
 
-fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn inline<'a>(blob: GeminiBlob<'a>, at: &str) -> Result<Part<'a>, Error> {
     let data = blob.data.map(|data| data.0).filter(|data| !data.is_empty());
     let data = data.ok_or_else(|| {
         let at = format!("{at}.inlineData.data");
@@ -394,7 +354,7 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
     })
 }
 
-fn linked<'a>(linked: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn linked<'a>(linked: GeminiBlob<'a>, at: &str) -> Result<Part<'a>, Error> {
     let url = linked.file_uri.map(|uri| uri.0).filter(|uri| !uri.is_empty());
     let url = url.ok_or_else(|| {
         let at = format!("{at}.fileData.fileUri");

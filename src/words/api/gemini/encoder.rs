@@ -6,8 +6,9 @@
 use super::blocks;
 use super::grounding::Grounding;
 use super::logprobs::logprobs_result;
-use super::response::{CandidateOut, PartOut, ResponseOut, finish_reason};
+use super::response::{ResponseOut, finish_reason};
 use super::signature::Signature;
+use super::wire::{GeminiCandidate, GeminiPart};
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Finish, ProviderError};
 use crate::api::sse::write_event;
@@ -91,15 +92,15 @@ enum HeldPart {
 }
 
 impl HeldPart {
-    fn part(&self) -> Option<PartOut<'_>> {
+    fn part(&self) -> Option<GeminiPart<'_>> {
         Some(match self {
-            Self::Text { text, signature } => PartOut::text(text).signed(signature.as_deref()),
-            Self::Thought { text, signature } => PartOut::thought(text).signed(signature.as_deref()),
+            Self::Text { text, signature } => GeminiPart::text(text).signed(signature.as_deref()),
+            Self::Thought { text, signature } => GeminiPart::thought(text).signed(signature.as_deref()),
             Self::Call(call) => {
-                PartOut::call(&call.id, &call.name, &call.arguments, call.signature.as_deref())
+                GeminiPart::call(&call.id, &call.name, &call.arguments, call.signature.as_deref())
             }
-            Self::Media { media_type, data } => PartOut::media(media_type, data),
-            Self::Block { kind, json } => PartOut::block(blocks::part(kind, json)?),
+            Self::Media { media_type, data } => GeminiPart::media(media_type, data),
+            Self::Block { kind, json } => GeminiPart::block(blocks::part(kind, json)?),
         })
     }
 }
@@ -154,7 +155,7 @@ impl Responses {
         let Some(candidate) = self.candidate(index) else { return };
         for part in std::mem::take(&mut candidate.parts) {
             if let Some(part) = part.part() {
-                self.chunk(vec![CandidateOut::new(index, vec![part])], None, out);
+                self.chunk(vec![GeminiCandidate::new(index, vec![part])], None, out);
             }
         }
     }
@@ -213,13 +214,13 @@ impl Responses {
         }
     }
 
-    fn chunk(&self, candidates: Vec<CandidateOut<'_>>, usage: Option<Usage>, out: &mut Vec<u8>) {
+    fn chunk(&self, candidates: Vec<GeminiCandidate<'_>>, usage: Option<Usage>, out: &mut Vec<u8>) {
         let mut data = Vec::with_capacity(256);
         self.response(candidates, usage, &mut data);
         write_event(out, None, &data);
     }
 
-    fn response(&self, candidates: Vec<CandidateOut<'_>>, usage: Option<Usage>, out: &mut Vec<u8>) {
+    fn response(&self, candidates: Vec<GeminiCandidate<'_>>, usage: Option<Usage>, out: &mut Vec<u8>) {
         let response = ResponseOut {
             candidates,
             usage_metadata: usage.map(Into::into),
@@ -236,24 +237,24 @@ impl Responses {
     }
 
     /// The last state of every candidate, with the parts that are still held.
-    fn finished(&self) -> Vec<CandidateOut<'_>> {
+    fn finished(&self) -> Vec<GeminiCandidate<'_>> {
         let finished = (0u32..).zip(&self.candidates).map(|(index, candidate)| {
-            let mut parts: Vec<PartOut<'_>> = candidate.parts.iter().filter_map(HeldPart::part).collect();
+            let mut parts: Vec<GeminiPart<'_>> = candidate.parts.iter().filter_map(HeldPart::part).collect();
             if parts.is_empty() {
                 // Google's SDKs take a content without parts for a broken response.
-                parts.push(PartOut::text(""));
+                parts.push(GeminiPart::text(""));
             }
             let finish = candidate.finish.as_ref();
             let own = |name: &str| self.member(name).filter(|_| index == 0);
-            CandidateOut {
+            GeminiCandidate {
                 finish_reason: finish
-                    .map(|(reason, native)| finish_reason(*reason, native, candidate.refused)),
+                    .map(|(reason, native)| finish_reason(*reason, native, candidate.refused).into()),
                 finish_message: own("finish_message"),
                 safety_ratings: own("safety_ratings"),
                 grounding_metadata: own("grounding_metadata").or_else(|| candidate.grounding.metadata()),
                 url_context_metadata: own("url_context_metadata"),
                 logprobs_result: logprobs_result(candidate.logprobs.iter().map(String::as_str)),
-                ..CandidateOut::new(index, parts)
+                ..GeminiCandidate::new(index, parts)
             }
         });
         finished.collect()

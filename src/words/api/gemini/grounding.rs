@@ -2,8 +2,9 @@
 //!
 //! OpenAI's annotations count characters, Gemini bytes, so the text is needed: `Zürich` ends at character 6 and at byte 7.
 
+use super::wire::{GeminiGrounding, GeminiPage, GeminiSegment, GeminiSource, GeminiSupport};
 use crate::json::{Json, JsonStr};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The longest text that is held to find places in, bytes. Pages that are cited behind it have no place.
 const MAX_TEXT: usize = 1 << 20;
@@ -29,39 +30,6 @@ struct Citation<'a> {
     #[serde(borrow)]
     url: JsonStr<'a>,
     title: Option<JsonStr<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    grounding_chunks: Vec<Chunk<'a>>,
-    grounding_supports: Vec<Support<'a>>,
-}
-
-#[derive(Serialize)]
-struct Chunk<'a> {
-    web: Page<'a>,
-}
-
-#[derive(Serialize)]
-struct Page<'a> {
-    uri: &'a str,
-    title: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Support<'a> {
-    segment: Segment<'a>,
-    grounding_chunk_indices: [usize; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Segment<'a> {
-    start_index: usize,
-    end_index: usize,
-    text: &'a str,
 }
 
 impl Grounding {
@@ -90,16 +58,21 @@ impl Grounding {
                 pages.push((url, citation.title.as_deref().unwrap_or(url)));
             }
             if let Some(segment) = self.segment(citation) {
-                grounding_supports.push(Support { segment, grounding_chunk_indices: [place] });
+                grounding_supports.push(GeminiSupport {
+                    segment: Some(segment),
+                    grounding_chunk_indices: Some(vec![place]),
+                });
             }
         }
-        let grounding_chunks: Vec<Chunk<'_>> =
-            pages.into_iter().map(|(uri, title)| Chunk { web: Page { uri, title } }).collect();
-        (!grounding_chunks.is_empty())
-            .then(|| Json::from_value(&Metadata { grounding_chunks, grounding_supports }))
+        (!pages.is_empty()).then(|| {
+            Json::from_value(&GeminiGrounding {
+                grounding_chunks: Some(pages.into_iter().map(|(uri, title)| source(uri, title)).collect()),
+                grounding_supports: Some(grounding_supports),
+            })
+        })
     }
 
-    fn segment(&self, citation: &Citation<'_>) -> Option<Segment<'_>> {
+    fn segment(&self, citation: &Citation<'_>) -> Option<GeminiSegment<'_>> {
         let start = citation.start_index?;
         let end = citation.end_index?;
         if self.is_cut || start >= end {
@@ -111,7 +84,18 @@ impl Grounding {
         };
         let start_index = place(start)?;
         let end_index = place(end)?;
-        Some(Segment { start_index, end_index, text: self.text.get(start_index..end_index)? })
+        Some(GeminiSegment {
+            start_index: Some(start_index),
+            end_index: Some(end_index),
+            text: Some(self.text.get(start_index..end_index)?.into()),
+        })
+    }
+}
+
+fn source<'a>(uri: &'a str, title: &'a str) -> GeminiSource<'a> {
+    GeminiSource {
+        web: Some(GeminiPage { uri: Some(uri.into()), title: Some(title.into()) }),
+        ..GeminiSource::default()
     }
 }
 

@@ -21,6 +21,7 @@ mod response;
 mod schema;
 mod signature;
 mod tools;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -3,132 +3,61 @@
 //! Only the types and the words in them; what becomes which part is decided in `encoder`.
 
 use super::blocks::{BlockKind, BlockPart};
-use crate::api::chat::Finish;
+use super::wire::{GeminiBlob, GeminiCall, GeminiCandidate, GeminiContent, GeminiPart};
+use crate::api::chat::{Finish, ToolCall};
 use crate::api::usage::Usage;
-use crate::json::Json;
+use crate::json::{Json, JsonStr};
 use serde::Serialize;
-use std::borrow::Cow;
 
 /// `GenerateContentResponse`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResponseOut<'a> {
-    pub candidates: Vec<CandidateOut<'a>>,
+    pub candidates: Vec<GeminiCandidate<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_metadata: Option<UsageOut>,
     pub model_version: &'a str,
     pub response_id: &'a str,
 }
 
-/// `Candidate`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct CandidateOut<'a> {
-    pub content: ContentOut<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish_message: Option<Json<'a>>,
-    pub index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub safety_ratings: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grounding_metadata: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url_context_metadata: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logprobs_result: Option<Json<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ContentOut<'a> {
-    pub parts: Vec<PartOut<'a>>,
-    pub role: &'static str,
-}
-
-impl<'a> CandidateOut<'a> {
-    pub fn new(index: u32, parts: Vec<PartOut<'a>>) -> Self {
-        Self {
-            content: ContentOut { parts, role: "model" },
-            finish_reason: None,
-            finish_message: None,
-            index,
-            safety_ratings: None,
-            grounding_metadata: None,
-            url_context_metadata: None,
-            logprobs_result: None,
-        }
+impl<'a> GeminiCandidate<'a> {
+    pub(super) fn new(index: u32, parts: Vec<GeminiPart<'a>>) -> Self {
+        let content = GeminiContent { parts: Some(parts), role: Some("model".into()) };
+        Self { content: Some(content), index: Some(index), ..Self::default() }
     }
 }
 
-/// `Part`.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PartOut<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub thought: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inline_data: Option<BlobOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub function_call: Option<CallOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    executable_code: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code_execution_result: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_response: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file_data: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thought_signature: Option<Cow<'a, str>>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct BlobOut<'a> {
-    pub mime_type: &'a str,
-    pub data: &'a str,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct CallOut<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub id: &'a str,
-    pub name: &'a str,
-    pub args: Json<'a>,
-}
-
-impl<'a> PartOut<'a> {
-    pub fn text(text: &'a str) -> Self {
-        Self { text: Some(Cow::Borrowed(text)), ..Self::default() }
+impl<'a> GeminiPart<'a> {
+    pub(super) fn text(text: &'a str) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
     }
 
-    pub fn thought(text: &'a str) -> Self {
-        Self { thought: true, ..Self::text(text) }
+    pub(super) fn thought(text: &'a str) -> Self {
+        Self { thought: Some(true), ..Self::text(text) }
     }
 
-    pub fn media(mime_type: &'a str, data: &'a str) -> Self {
-        Self { inline_data: Some(BlobOut { mime_type, data }), ..Self::default() }
+    pub(super) fn media(mime_type: &'a str, data: &'a str) -> Self {
+        let mime_type = Some(mime_type.into());
+        let blob = GeminiBlob { mime_type, data: Some(data.into()), ..GeminiBlob::default() };
+        Self { inline_data: Some(blob), ..Self::default() }
     }
 
-    pub fn call(id: &'a str, name: &'a str, arguments: &'a str, signature: Option<&'a str>) -> Self {
-        let function_call = Some(CallOut { id, name, args: args(arguments) });
-        Self { function_call, thought_signature: signature.map(Cow::Borrowed), ..Self::default() }
+    pub(super) fn call(id: &'a str, name: &'a str, arguments: &'a str, signature: Option<&'a str>) -> Self {
+        let id = Some(id).filter(|id| !id.is_empty()).map(JsonStr::from);
+        let args = Some(args(arguments));
+        let call = GeminiCall { id, name: Some(name.into()), args, ..GeminiCall::default() };
+        Self { function_call: Some(call), ..Self::default() }.signed(signature)
     }
 
     #[must_use]
-    pub fn signed(mut self, signature: Option<&'a str>) -> Self {
-        self.thought_signature = signature.map(Cow::Borrowed);
+    pub(super) fn signed(mut self, signature: Option<&'a str>) -> Self {
+        self.thought_signature = signature.map(JsonStr::from);
         self
     }
 
-    pub fn block(block: BlockPart<'a>) -> Self {
+    pub(super) fn block(block: BlockPart<'a>) -> Self {
         let BlockPart { kind, json, signature } = block;
-        let mut part = Self { thought_signature: signature, ..Self::default() };
+        let mut part = Self { thought_signature: signature.map(JsonStr), ..Self::default() };
         let place = match kind {
             BlockKind::ExecutableCode => &mut part.executable_code,
             BlockKind::CodeExecutionResult => &mut part.code_execution_result,
@@ -141,19 +70,12 @@ impl<'a> PartOut<'a> {
     }
 }
 
-/// A call's arguments, which must be an object. Anything else is wrapped, so that no tool runs with incomplete arguments.
+/// A call's arguments on one line, as each event of a stream is.
 fn args(text: &str) -> Json<'_> {
-    match text.trim() {
-        "" | "null" => Json::empty_object(),
-        trimmed => match Json::parse(trimmed).filter(Json::is_object) {
-            // In a stream each event is one line.
-            Some(json) if trimmed.contains(['\n', '\r']) => {
-                Json::owned(json.get().replace(['\n', '\r'], " ")).unwrap_or(json)
-            }
-            Some(json) => json,
-            None => Json::object_with("INVALID_JSON", text),
-        },
-    }
+    let json = ToolCall::input(text);
+    let in_one_line = || Json::owned(json.get().replace(['\n', '\r'], " "));
+    let folded = json.get().contains(['\n', '\r']).then(in_one_line).flatten();
+    folded.unwrap_or(json)
 }
 
 /// `usageMetadata`: thinking is not part of `candidatesTokenCount`.
