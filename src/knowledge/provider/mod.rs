@@ -155,6 +155,8 @@ mod losses;
 #[cfg(test)]
 mod prefixes;
 #[cfg(test)]
+mod round_trips;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod working_memory;
