@@ -447,7 +447,6 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     let (record, _) = find(&call, Action::Delete)?;
-    limit_owner::check_removal(&call, &record)?;
     call.trail.workspace = record.workspace;
     let revoked = key_records::revoked(&record, call.now);
     call.commit(vec![put(revoked)]).await?;

@@ -15,8 +15,7 @@ use words::error::Error;
 const ORGANISATION: &str = "organisation";
 const WORKSPACE: &str = "workspace";
 const MEMBERS: [&str; 2] = ["usage_limits", "rate_limits"];
-const REMOVAL: &str = "A key of the organisation has set limits on it, and only such a key deletes it: without them it could be made anew. \
-                       A key that must not be used any more can be rotated, or expire.";
+const REMOVAL: &str = "A key of the organisation has set limits on it, and only such a key deletes it: without them it could be made anew.";
 const REFUSAL: &str = "A key of the organisation has set these limits, and only such a key changes or resets them. A workspace adds \
                        limits of its own with policies (POST /v1/policies/usage-limits).";
 
@@ -48,6 +47,7 @@ pub(super) fn check_policy(call: &Call, record: &Record) -> Result<(), Error> {
 
 /// # Errors
 /// 403 for an object whose limits the organisation has set and a client of one workspace: they would end with it. It names them.
+/// Not asked for keys: one that has leaked must be revoked at once, and a workspace may make keys without limits anyway.
 pub(super) fn check_removal(call: &Call, record: &Record) -> Result<(), Error> {
     if !call.identity.is_bound || is_policy(record.kind) || !KINDS.contains(&record.kind) {
         return Ok(());
