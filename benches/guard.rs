@@ -122,6 +122,7 @@ fn hooks(guardrails: &Value, phase: HookPhase) -> Arc<HookSet> {
 fn run(work: &LargeWork, hooks: &HookSet, subject: &Subject) -> bool {
     let run = Run {
         outside: &NoOutside,
+        outside_of_saved: &NoOutside,
         outside_of_workspace: &NoOutside,
         large_work: work,
         fail_on_error: true,
