@@ -3,7 +3,7 @@
 use super::database::{Database, all};
 use super::log_store::LogError;
 use super::row::{COLUMNS, RatesHash};
-use super::{Row, RowKind, Text};
+use super::{Attempts, Row, RowKind, Text};
 use crate::store::sql::{Dialect, ResultRow, Statement, Value, WrongType};
 use uuid::Uuid;
 
@@ -43,6 +43,7 @@ pub(super) enum ColumnType {
     Int,
     Text,
     Uuid,
+    Bytes,
 }
 
 impl ColumnType {
@@ -51,10 +52,11 @@ impl ColumnType {
         match (self, dialect) {
             (Self::Int, Dialect::Sqlite) => "INTEGER",
             (Self::Text, Dialect::Sqlite) => "TEXT",
-            (Self::Uuid, Dialect::Sqlite) => "BLOB",
+            (Self::Uuid | Self::Bytes, Dialect::Sqlite) => "BLOB",
             (Self::Int, Dialect::Postgres) => "bigint",
             (Self::Text, Dialect::Postgres) => "text",
             (Self::Uuid, Dialect::Postgres) => "uuid",
+            (Self::Bytes, Dialect::Postgres) => "bytea",
         }
     }
 }
@@ -149,6 +151,18 @@ impl Scalar for Uuid {
 
     fn from_column(row: &dyn ResultRow, column: usize) -> Result<Option<Self>, WrongType> {
         row.uuid(column)
+    }
+}
+
+impl Scalar for Attempts {
+    const TYPE: ColumnType = ColumnType::Bytes;
+
+    fn to_value(&self) -> Value<'_> {
+        if self.is_empty() { Value::Null } else { self.bytes().into() }
+    }
+
+    fn from_column(row: &dyn ResultRow, column: usize) -> Result<Option<Self>, WrongType> {
+        Ok(row.bytes(column)?.map(Self::new))
     }
 }
 

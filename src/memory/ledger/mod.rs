@@ -1,4 +1,4 @@
-//! What was done, for whom, and what it cost: one row for each request and each attempt, kept for logs, analytics and bills.
+//! What was done, for whom, and what it cost: one row for each request, with its attempts, kept for logs, analytics and bills.
 //!
 //! A request hands over the data of its rows and goes on: nothing in this room makes it wait. Knows no request, no session and no
 //! prices: rows are made by a sink of the engine, and by the control route that takes logs of others.
@@ -13,6 +13,7 @@
 //! while it is sent.
 
 pub mod analytics;
+pub mod attempts;
 mod column;
 mod database;
 pub mod days;
@@ -34,6 +35,7 @@ pub mod sqlite;
 pub mod text;
 pub mod writer;
 
+pub use attempts::{Attempt, Attempts};
 pub use entry::{Draft, Entry};
 pub use feedback::Feedback;
 pub use health::LedgerHealth;

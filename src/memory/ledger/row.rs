@@ -1,9 +1,9 @@
-//! One row of the ledger: a finished request, or one attempt of it. Plain data.
+//! One row of the ledger: a finished request with its attempts, or one attempt by itself. Plain data.
 //!
 //! Holds no body and no header (payloads are stored apart from rows, and deleted sooner), and no key, only a key's id.
 
-use super::Text;
 use super::column::Column;
+use super::{Attempts, Text};
 use crate::store::sql::{ResultRow, Value, WrongType};
 use knowledge::price::Cost;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use words::api::usage::Usage;
 /// Milliseconds of a day, the unit in which rows are kept and deleted.
 pub const MS_A_DAY: i64 = 86_400_000;
 
-/// One request or one attempt. Sums over requests and sums over attempts are made of one kind of rows only: tokens and cost of a
+/// One request, or one attempt of an older version's request. Sums over requests and sums over attempts are made of one kind of rows only: tokens and cost of a
 /// request are those of its attempts together.
 ///
 /// A new member has a line in [`COLUMNS`], and an older row in the spool has none: `Option`, or `#[serde(default)]`.
@@ -109,6 +109,9 @@ pub struct Row {
     pub bytes_out: u64,
     /// The model as the client named it: a name of `models`, `@slug/model`, or what `model` says.
     pub requested_model: Option<Text>,
+    /// Of a request.
+    #[serde(default)]
+    pub attempts: Attempts,
 }
 
 /// The hash of the rates that a cost was computed with. All 64 bits are stored, as a signed number.
@@ -144,7 +147,7 @@ impl RowKind {
 
 /// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
 /// of `id` and `created_ms` in its own way. A new one comes last; tables that lack it get it when they are opened.
-pub(super) const COLUMNS: [Column; 55] = [
+pub(super) const COLUMNS: [Column; 56] = [
     Column("id", |row| &row.id, |row| &mut row.id),
     Column("kind", |row| &row.kind, |row| &mut row.kind),
     Column("request", |row| &row.request, |row| &mut row.request),
@@ -200,6 +203,7 @@ pub(super) const COLUMNS: [Column; 55] = [
     Column("bytes_in", |row| &row.bytes_in, |row| &mut row.bytes_in),
     Column("bytes_out", |row| &row.bytes_out, |row| &mut row.bytes_out),
     Column("requested_model", |row| &row.requested_model, |row| &mut row.requested_model),
+    Column("attempts", |row| &row.attempts, |row| &mut row.attempts),
 ];
 
 impl Row {
@@ -257,7 +261,11 @@ impl Row {
             &self.span_name,
             &self.error_code,
         ];
-        size_of::<Self>() + self.path.len() + own.into_iter().flatten().map(|text| text.len()).sum::<usize>()
+        let attempts = self.attempts.bytes().len();
+        size_of::<Self>()
+            + self.path.len()
+            + attempts
+            + own.into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 }
 
@@ -265,7 +273,6 @@ impl Row {
 #[cfg(test)]
 pub(crate) fn sample(number: u16) -> Row {
     let text = |name: &str| Some(Text::from(format!("{name}-{number}")));
-    let count = |factor: u64| Some(factor * u64::from(number));
     let created_ms = 1_795_000_000_000 + i64::from(number);
     Row {
         id: super::id::RowIds::default().new_id(created_ms),
@@ -301,12 +308,12 @@ pub(crate) fn sample(number: u16) -> Row {
         is_custom: true,
         cache_status: Some(Text::new("HIT")),
         cache_type: Some(Text::new("simple")),
-        input_tokens: count(1),
-        output_tokens: count(2),
-        total_tokens: count(3),
-        cached_tokens: count(4),
-        cache_write_tokens: count(5),
-        reasoning_tokens: count(6),
+        input_tokens: Some(u64::from(number)),
+        output_tokens: Some(2 * u64::from(number)),
+        total_tokens: Some(3 * u64::from(number)),
+        cached_tokens: Some(4 * u64::from(number)),
+        cache_write_tokens: Some(5 * u64::from(number)),
+        reasoning_tokens: Some(6 * u64::from(number)),
         usage_source: Some(Text::new("reported")),
         cost: Some(i64::from(number) * 7),
         cost_status: Some(Text::new("priced")),
@@ -323,6 +330,7 @@ pub(crate) fn sample(number: u16) -> Row {
         bytes_in: 10,
         bytes_out: 11,
         requested_model: text("requested-model"),
+        attempts: Attempts::new(b"attempts"),
     }
 }
 
@@ -360,7 +368,11 @@ mod tests {
         }
 
         fn bytes(&self, column: usize) -> Result<Option<&[u8]>, WrongType> {
-            panic!("{:?}", self[column])
+            match &self[column] {
+                Value::Null => Ok(None),
+                Value::Bytes(bytes) => Ok(Some(bytes)),
+                value => panic!("{value:?}"),
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! A column of many rows as one argument: PostgreSQL's arrays of `bigint`, `text` and `uuid`.
+//! A column of many rows as one argument: PostgreSQL's arrays of `bigint`, `text`, `uuid` and `bytea`.
 
 use crate::ledger::column::{ColumnType, types};
 use crate::store::sql::Value;
@@ -11,6 +11,7 @@ pub(super) enum Array<'a> {
     Int(Vec<Option<i64>>),
     Text(Vec<Option<Cow<'a, str>>>),
     Uuid(Vec<Option<Uuid>>),
+    Bytes(Vec<Option<&'a [u8]>>),
 }
 
 impl<'a> Array<'a> {
@@ -20,6 +21,7 @@ impl<'a> Array<'a> {
             ColumnType::Int => Self::Int(Vec::with_capacity(rows)),
             ColumnType::Text => Self::Text(Vec::with_capacity(rows)),
             ColumnType::Uuid => Self::Uuid(Vec::with_capacity(rows)),
+            ColumnType::Bytes => Self::Bytes(Vec::with_capacity(rows)),
         };
         types().into_iter().map(empty).collect()
     }
@@ -30,9 +32,11 @@ impl<'a> Array<'a> {
             (Self::Int(all), Value::Int(number)) => all.push(Some(number)),
             (Self::Text(all), Value::Text(text)) => all.push(Some(text)),
             (Self::Uuid(all), Value::Uuid(id)) => all.push(Some(id)),
+            (Self::Bytes(all), Value::Bytes(bytes)) => all.push(Some(bytes)),
             (Self::Int(all), _) => all.push(None),
             (Self::Text(all), _) => all.push(None),
             (Self::Uuid(all), _) => all.push(None),
+            (Self::Bytes(all), _) => all.push(None),
         }
     }
 
@@ -41,6 +45,7 @@ impl<'a> Array<'a> {
             Self::Int(all) => all,
             Self::Text(all) => all,
             Self::Uuid(all) => all,
+            Self::Bytes(all) => all,
         }
     }
 }

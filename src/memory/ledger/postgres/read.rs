@@ -6,13 +6,13 @@ use crate::ledger::Row;
 use crate::ledger::column::names;
 use crate::ledger::database::all;
 use crate::ledger::filter::Filter;
-use crate::ledger::id::created_ms;
+use crate::ledger::id::{created_ms, requests_of};
 use crate::ledger::log_store::{LogError, ReadControl};
 use crate::ledger::row::MS_A_DAY;
 use crate::store::postgres::run::parameters;
 use crate::store::sql::{Dialect, Statement};
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::Ordering;
 use tokio_postgres::Transaction;
 use uuid::Uuid;
@@ -82,12 +82,26 @@ pub(super) fn count(
 }
 
 pub(super) fn row(call: &Call<'_>, id: Uuid) -> Result<Option<Row>, LogError> {
-    let sql = format!("SELECT {} FROM {ROWS} WHERE created_ms = $1 AND id = $2", names());
-    let statement = Statement::new(sql, vec![created_ms(id).into(), id.into()]);
-    Ok(all(call, &statement, |row| Ok(Row::read(row)?))?.into_iter().next())
+    if let Some(row) = row_between(call, &(id..=id))? {
+        return Ok(Some(row));
+    }
+    let request = row_between(call, &requests_of(id))?;
+    Ok(request.and_then(|request| request.attempt_row(id)))
+}
+
+/// The row with one of these ids, which have one time.
+fn row_between(call: &Call<'_>, ids: &RangeInclusive<Uuid>) -> Result<Option<Row>, LogError> {
+    let sql = format!("SELECT {} FROM {ROWS} WHERE created_ms = $1 AND id >= $2 AND id <= $3", names());
+    let values = vec![created_ms(*ids.start()).into(), (*ids.start()).into(), (*ids.end()).into()];
+    Ok(all(call, &Statement::new(sql, values), |row| Ok(Row::read(row)?))?.into_iter().next())
 }
 
 pub(super) fn attempts(call: &Call<'_>, request: &Row) -> Result<Vec<Row>, LogError> {
+    let found = request.attempt_rows();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // An older version's have rows of their own.
     let sql = format!(
         "SELECT {} FROM {ROWS} WHERE trace_id = $1 AND kind = 1 AND request = $2 AND created_ms >= $3 ORDER BY attempt \
          LIMIT {MAX_ATTEMPTS}",

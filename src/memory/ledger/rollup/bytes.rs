@@ -1,11 +1,12 @@
-//! Numbers and texts as bytes: unsigned integers of variable length, seven bits a byte. The form that rollups have in the database.
+//! Numbers and texts as bytes: unsigned integers of variable length, seven bits a byte. The form that rollups and attempts have in the
+//! database.
 
-/// A rollup in the database that cannot be read: damaged, or of a newer version.
+/// Something in the database that cannot be read: damaged, or of a newer version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
 /// Appends a number: one byte below 128.
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+pub(in crate::ledger) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -13,14 +14,14 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(in crate::ledger) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// What is left to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(in crate::ledger) struct Reader<'a> {
     rest: &'a [u8],
 }
 

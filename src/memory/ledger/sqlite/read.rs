@@ -6,7 +6,7 @@ use crate::ledger::column::names;
 use crate::ledger::database::all;
 use crate::ledger::days::{day, suffix};
 use crate::ledger::filter::Filter;
-use crate::ledger::id::{created_ms, day_key};
+use crate::ledger::id::{created_ms, day_key, requests_of};
 use crate::ledger::log_store::{LogError, ReadControl};
 use crate::store::sql::{Dialect, Statement};
 use crate::store::sqlite::run;
@@ -105,18 +105,30 @@ fn has_table(connection: &Connection, table: &str) -> Result<bool, LogError> {
 }
 
 pub(super) fn row(connection: &Connection, id: Uuid) -> Result<Option<Row>, LogError> {
+    if let Some(row) = row_with_key(connection, id)?.filter(|row| row.id == id) {
+        return Ok(Some(row));
+    }
+    let request = row_with_key(connection, *requests_of(id).start())?;
+    Ok(request.and_then(|request| request.attempt_row(id)))
+}
+
+/// The row with the key of this id.
+fn row_with_key(connection: &Connection, id: Uuid) -> Result<Option<Row>, LogError> {
     let table = format!("rows_{}", suffix(day(created_ms(id))));
     if !has_table(connection, &table)? {
         return Ok(None);
     }
-    let sql = format!("SELECT {} FROM {table} WHERE key = $1 AND id = $2", names());
-    let statement = Statement::new(sql, vec![day_key(id).into(), id.into()]);
+    let sql = format!("SELECT {} FROM {table} WHERE key = $1", names());
+    let statement = Statement::new(sql, vec![day_key(id).into()]);
     Ok(all(connection, &statement, |row| Ok(Row::read(row)?))?.into_iter().next())
 }
 
 pub(super) fn attempts(connection: &Connection, request: &Row) -> Result<Vec<Row>, LogError> {
-    let mut found = Vec::new();
-    // An attempt may begin on the next day.
+    let mut found = request.attempt_rows();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // An older version's have rows of their own. An attempt may begin on the next day.
     for at in [day(request.created_ms), day(request.created_ms) + 1] {
         let table = format!("rows_{}", suffix(at));
         if !has_table(connection, &table)? {

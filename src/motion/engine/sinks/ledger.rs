@@ -1,4 +1,4 @@
-//! Hands each finished request to the ledger, whose own thread makes its rows of it here: one for it and one for each attempt.
+//! Hands each finished request to the ledger, whose own thread makes its row of it here, with its attempts.
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
@@ -10,10 +10,11 @@ use knowledge::prompt::FoundPrompt;
 use memory::auth::{ClientIdentity, IdentityKind};
 use memory::ledger::id::RowIds;
 use memory::ledger::payload::Bodies;
-use memory::ledger::{Draft, Entry, Row, RowKind, Text};
+use memory::ledger::{Attempt, Draft, Entry, Row, RowKind, Text};
 use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::store::Kind;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -24,7 +25,7 @@ use words::json::walk;
 use words::settings::Settings;
 use words::settings::logs::Payloads;
 
-/// The most attempts of one request that have rows.
+/// The most attempts of one request that are kept.
 const MAX_ATTEMPTS: usize = 100;
 /// The longest name chosen by a client or a provider (a path, a model), bytes.
 const MAX_NAME_BYTES: usize = 512;
@@ -35,7 +36,7 @@ const USER: &[u8] = b"_user";
 pub(super) struct LedgerSink(pub Arc<Shared>);
 
 impl LedgerSink {
-    /// Keeps what the rows are made of. What may be large and is in no row is freed here.
+    /// Keeps what the row is made of. What may be large and is not in it is freed here.
     pub fn take(&self, mut record: Box<RequestRecord>) {
         let Some(ledger) = self.0.ledger() else { return };
         let is_ignored = record.named.log.as_ref().is_some_and(|log| log.is_ignored);
@@ -65,7 +66,7 @@ impl LedgerSink {
     }
 }
 
-/// A finished request whose rows are to be made.
+/// A finished request whose row is to be made.
 struct LoggedRequest {
     /// Without its attempt, error and bodies.
     record: Box<RequestRecord>,
@@ -83,7 +84,7 @@ struct LoggedRequest {
 
 impl Draft for LoggedRequest {
     fn count(&self) -> usize {
-        1 + self.record.routed.attempts.len().min(MAX_ATTEMPTS)
+        1
     }
 
     fn size(&self) -> usize {
@@ -92,24 +93,21 @@ impl Draft for LoggedRequest {
         let metadata = record.named.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
         let models = [self.model(), record.response.observed.model.as_deref()];
         let models: usize = models.into_iter().flatten().map(str::len).sum();
-        let of_row = size_of::<Row>() + path + metadata + models;
-        self.count() * of_row + self.bodies.as_ref().map_or(0, |bodies| bodies.size())
+        let attempts = record.routed.attempts.len().min(MAX_ATTEMPTS) * size_of::<AttemptRecord>();
+        let of_row = size_of::<Row>() + path + metadata + models + attempts;
+        of_row + self.bodies.as_ref().map_or(0, |bodies| bodies.size())
     }
 
     fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry> {
         let began = self.record.times.began.as_millisecond();
-        let request = self.row(ids.new_id(began), began);
-        let mut entries = Vec::with_capacity(self.count());
+        let mut request = self.row(ids.new_id(began), began);
         for attempt in self.record.routed.attempts.iter().take(MAX_ATTEMPTS) {
             let started = attempt.time.started;
             let since =
                 started.map_or(self.record.times.total, |at| at.duration_since(self.record.span.started));
-            let created_ms = began + milliseconds(since);
-            let row = attempt_row(&request, attempt, ids.new_id(created_ms), created_ms);
-            entries.push(Entry::from(row));
+            request.add_attempt(&logged(attempt, began.saturating_add(milliseconds(since))));
         }
-        entries.push(Entry { bodies: self.bodies, ..Entry::from(request) });
-        entries
+        vec![Entry { bodies: self.bodies, ..Entry::from(request) }]
     }
 }
 
@@ -238,47 +236,29 @@ fn bodies(record: &RequestRecord, is_success: bool, settings: &Settings) -> Opti
     Some(Box::new(Bodies { parts, max_bytes }))
 }
 
-/// The row of an attempt: what it has in common with its request, and what is its own.
-fn attempt_row(request: &Row, attempt: &AttemptRecord, id: Uuid, created_ms: i64) -> Row {
+/// An attempt as the row of its request keeps it.
+fn logged(attempt: &AttemptRecord, created_ms: i64) -> Attempt<'_> {
     let target = &attempt.target;
-    let spent = microseconds(attempt.time.spent);
     let used = attempt.used.as_ref().filter(|used| used.is_measured());
     let status = attempt.status.unwrap_or_default();
-    let mut row = Row {
-        id,
-        kind: RowKind::Attempt,
-        request: Some(request.id),
-        attempt: Some(attempt.id),
+    Attempt {
+        number: attempt.id,
         created_ms,
-        provider: target.slug.as_deref().map(name),
-        vendor: Some(Text::new(target.provider.id())),
-        model: attempt.model.as_deref().map(name),
-        response_model: attempt.used.as_ref().and_then(|used| used.response_model.as_deref()).map(name),
+        provider: target.slug.as_deref().map(storable),
+        vendor: Some(target.provider.id()),
+        model: attempt.model.as_deref().map(storable),
+        response_model: attempt.used.as_ref().and_then(|used| used.response_model.as_deref()).map(storable),
+        target: Some(&target.path),
         status,
-        error_code: attempt.error.map(Text::new),
+        error_code: attempt.error,
         is_success: attempt.error.is_none() && (1..400).contains(&status),
         responded: attempt.responded,
-        latency_us: spent,
-        upstream_us: spent,
-        overhead_us: 0,
-        first_token_us: request.first_token_us.filter(|_| attempt.responded),
-        retries: 0,
-        is_fallback: false,
-        cache_status: None,
-        cache_type: None,
-        saved_cost: None,
-        target: Some(Text::from(target.path.clone())),
-        bytes_in: 0,
-        bytes_out: 0,
-        ..request.clone()
-    };
-    let source = used.map_or(UsageSource::Reported, |used| used.source);
-    row.set_usage(used.map(|used| &used.usage), source.of_row());
-    row.set_cost(attempt.cost());
-    if attempt.cost().is_none() && attempt.is_from_cache {
-        row.cost = Some(0);
+        spent_us: microseconds(attempt.time.spent),
+        usage: used.map(|used| &used.usage),
+        usage_source: used.map_or(UsageSource::Reported, |used| used.source).of_row(),
+        cost: attempt.cost(),
+        is_from_cache: attempt.is_from_cache,
     }
-    row
 }
 
 fn sum(all: Usage, one: &Usage) -> Usage {
@@ -321,10 +301,15 @@ fn method(method: &str) -> Text {
     }
 }
 
-/// A name chosen by a client or a provider, cut, and without what PostgreSQL cannot store.
+/// A name chosen by a client or a provider, as [`storable`].
 fn name(text: &str) -> Text {
-    let text = text.get(..text.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(text);
-    if text.contains('\0') { Text::from(text.replace('\0', "")) } else { Text::from(Arc::<str>::from(text)) }
+    Text::from(Arc::<str>::from(storable(text)))
+}
+
+/// A name, cut, and without what PostgreSQL cannot store.
+fn storable(name: &str) -> Cow<'_, str> {
+    let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name);
+    if name.contains('\0') { Cow::Owned(name.replace('\0', "")) } else { Cow::Borrowed(name) }
 }
 
 fn microseconds(time: Duration) -> u64 {
