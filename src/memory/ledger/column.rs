@@ -14,17 +14,6 @@ pub(super) struct Column(
     pub(super) fn(&mut Row) -> &mut dyn Field,
 );
 
-/// The columns that lists filter by, and the rows that their indexes have, in order of time. Each database also has an index of all rows
-/// by trace.
-pub(super) const INDEXES: [(&str, &str); 6] = [
-    ("workspace", "kind = 0"),
-    ("api_key", "kind = 0"),
-    ("model", "kind = 0"),
-    ("provider", "kind = 0"),
-    ("status", "kind = 0"),
-    ("user_name", "kind = 0 AND user_name IS NOT NULL"),
-];
-
 /// The names of all columns, for a statement.
 pub(super) fn names() -> String {
     COLUMNS.map(|Column(name, ..)| name).join(", ")

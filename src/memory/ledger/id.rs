@@ -72,9 +72,13 @@ pub fn created_ms(id: Uuid) -> i64 {
 /// The key of the row within its day: milliseconds of the day, then the counting bits of its id. In order of time.
 pub(crate) fn day_key(id: Uuid) -> i64 {
     let (high, low) = id.as_u64_pair();
-    let ms = created_ms(id).rem_euclid(MS_A_DAY);
     let tail = ((high & 0xFFF) << 24) | ((low >> 38) & 0xFF_FFFF);
-    (ms << TAIL_BITS) | tail.cast_signed()
+    ms_key(created_ms(id)) | tail.cast_signed()
+}
+
+/// The lowest key of rows that began at this time, within its day.
+pub(crate) fn ms_key(created_ms: i64) -> i64 {
+    created_ms.rem_euclid(MS_A_DAY) << TAIL_BITS
 }
 
 #[cfg(test)]

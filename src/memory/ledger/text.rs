@@ -3,6 +3,7 @@
 //! Rows of one request share most of their texts, so that a row costs few allocations.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Borrow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -34,6 +35,12 @@ impl Deref for Text {
 
     fn deref(&self) -> &str {
         self.as_str()
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self
     }
 }
 

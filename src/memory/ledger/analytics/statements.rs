@@ -1,6 +1,8 @@
 //! The statements that read single requests and feedback for sums, and their rows: the same for both databases.
 
+use super::super::days::{day, day_of};
 use super::super::filter::Filter;
+use super::super::id::ms_key;
 use super::super::rollup::sample::{Hit, Sample};
 use super::feedback_tally::FeedbackSum;
 use super::query::{By, Query};
@@ -19,6 +21,7 @@ const NO_FEEDBACK: &str = "CAST(0 AS bigint), CAST(0 AS double precision)";
 pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect) -> Statement<'static> {
     let filter = Filter { since: Some(range.start), until: Some(range.end), ..query.filter.clone() };
     let mut condition = filter.condition(dialect);
+    keys(&mut condition, range, table);
     let group = match &query.by {
         By::User => format!("user_name, {NO_FEEDBACK}"),
         By::RequestedModel => format!("requested_model, {NO_FEEDBACK}"),
@@ -35,6 +38,15 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
     };
     let sql = format!("SELECT {SAMPLE}, {group} FROM {table} WHERE kind = 0 AND {}", condition.sql());
     condition.into_statement(sql)
+}
+
+/// Bounds of SQLite's key where the range ends within the day of the table, so that the rest of the day is not read.
+fn keys(condition: &mut SqlCondition<'_>, range: &Range<i64>, table: &str) {
+    let Some(at) = table.strip_prefix("rows_").and_then(day_of) else { return };
+    let first = Some(range.start).filter(|start| day(*start) == at);
+    let end = Some(range.end).filter(|end| day(*end) == at);
+    condition.compare("key >=", first.map(ms_key));
+    condition.compare("key <", end.map(ms_key));
 }
 
 /// A row of [`samples`].

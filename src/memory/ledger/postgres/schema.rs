@@ -4,7 +4,7 @@
 
 use super::ROWS;
 use super::call::Call;
-use crate::ledger::column::{INDEXES, add_missing, types};
+use crate::ledger::column::{add_missing, types};
 use crate::ledger::database::{Database, all};
 use crate::ledger::days::{day, day_of, suffix};
 use crate::ledger::feedback;
@@ -16,6 +16,8 @@ use std::collections::HashSet;
 
 /// The layout of the tables. Those of a later one are not used.
 const LAYOUT: i64 = 1;
+/// The columns that lists filter by: each has an index of the requests with it, in order of time. There is also one of all rows by trace.
+const INDEXES: [&str; 5] = ["workspace", "api_key", "model", "provider", "status"];
 /// Who changes the tables holds this lock.
 const SCHEMA_LOCK: i64 = 0x7475_726e_6c6f_6773;
 
@@ -32,9 +34,9 @@ fn tables() -> String {
          CREATE INDEX IF NOT EXISTS log_rows_trace ON log_rows (trace_id);",
         columns.join(", ")
     );
-    for (column, condition) in INDEXES {
+    for column in INDEXES {
         sql.push_str(&format!(
-            "CREATE INDEX IF NOT EXISTS log_rows_{column} ON log_rows ({column}, created_ms, id) WHERE {condition};"
+            "CREATE INDEX IF NOT EXISTS log_rows_{column} ON log_rows ({column}, created_ms, id) WHERE kind = 0;"
         ));
     }
     sql + &feedback::tables(Dialect::Postgres) + &statements::tables(Dialect::Postgres)

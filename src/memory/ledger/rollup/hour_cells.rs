@@ -4,13 +4,14 @@ use super::cells::{CellsOfRequests, Encoded};
 use super::level::Level;
 use super::sample::Sample;
 use crate::ledger::{Row, RowKind};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use uuid::Uuid;
 
 /// The cells of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct HourCells {
-    hours: HashMap<(Uuid, i64), CellsOfRequests>,
+    hours: HashMap<(Uuid, i64), CellsOfRequests, RandomState>,
 }
 
 /// The cells of one workspace and span, as the database has them.

@@ -16,6 +16,9 @@ const LONGEST: f64 = 1e9;
 /// A bound on the number of buckets from the shortest to the longest latency.
 const MAX_BUCKETS: u32 = 4096;
 
+/// So many times fewer buckets are added one by one, more are joined in one pass.
+const FEW: usize = 16;
+
 static CONFIG: LazyLock<Config> = LazyLock::new(|| Config::new(ACCURACY, MAX_BUCKETS, SHORTEST / 10.0));
 static FIRST_KEY: LazyLock<i32> = LazyLock::new(|| CONFIG.key(SHORTEST));
 
@@ -51,8 +54,10 @@ impl Latencies {
     pub fn merge(&mut self, other: &Self) {
         if self.buckets.is_empty() {
             self.buckets.clone_from(&other.buckets);
-        } else {
+        } else if other.buckets.len() * FEW < self.buckets.len() {
             other.buckets.iter().for_each(|(bucket, count)| self.add_count(*bucket, *count));
+        } else {
+            self.buckets = joined(&self.buckets, &other.buckets);
         }
     }
 
@@ -74,6 +79,21 @@ impl Latencies {
         each_bucket(bytes, |bucket, count| latencies.buckets.push((bucket, count)))?;
         Ok(latencies)
     }
+}
+
+/// Both, in order.
+fn joined(one: &[(u16, u64)], other: &[(u16, u64)]) -> Vec<(u16, u64)> {
+    let mut all = Vec::with_capacity(one.len() + other.len());
+    let mut ones = one.iter().copied().peekable();
+    for (bucket, count) in other.iter().copied() {
+        while let Some(before) = ones.next_if(|(first, _)| *first < bucket) {
+            all.push(before);
+        }
+        let same = ones.next_if(|(first, _)| *first == bucket).map_or(0, |(_, count)| count);
+        all.push((bucket, count.saturating_add(same)));
+    }
+    all.extend(ones);
+    all
 }
 
 fn each_bucket(bytes: &[u8], mut visit: impl FnMut(u16, u64)) -> Result<(), Damaged> {

@@ -6,6 +6,7 @@
 use super::bytes::{Damaged, Reader, put_number, put_text};
 use super::latencies::Latencies;
 use super::measures::Measures;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Cell {
 /// Texts, each once.
 #[derive(Debug, Default)]
 struct Names {
-    numbers: HashMap<Arc<str>, u32>,
+    numbers: HashMap<Arc<str>, u32, RandomState>,
     texts: Vec<Arc<str>>,
 }
 
@@ -36,12 +37,12 @@ struct Names {
 #[derive(Debug)]
 pub struct Table<const N: usize> {
     names: Names,
-    cells: HashMap<[u32; N], Cell>,
+    cells: HashMap<[u32; N], Cell, RandomState>,
 }
 
 impl<const N: usize> Default for Table<N> {
     fn default() -> Self {
-        Self { names: Names::default(), cells: HashMap::new() }
+        Self { names: Names::default(), cells: HashMap::default() }
     }
 }
 

@@ -1,10 +1,11 @@
-//! The ledger in SQLite: one file, with a table of rows and one of payloads for each day (UTC).
+//! The ledger in SQLite: one file, with a table of rows, one of marks for finding them and one of payloads for each day (UTC).
 //!
 //! One connection writes, several read. The database is opened when it is used first and again after a failure, so that a disk that is
 //! full or gone stops nothing else: a file that was deleted is missed with the next write, and made anew for the one after it.
 //! In WAL mode without a sync for each batch: kill -9 loses nothing that was committed, a power failure may lose the last moments.
 
 mod database;
+mod marks;
 mod read;
 mod tables;
 mod write;

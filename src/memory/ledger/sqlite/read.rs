@@ -1,5 +1,6 @@
 //! What the ledger reads from SQLite: day by day, the last one first, so that a page of the newest rows looks at one table.
 
+use super::marks::{self, KeyRange};
 use super::tables::Tables;
 use crate::ledger::Row;
 use crate::ledger::column::names;
@@ -8,7 +9,7 @@ use crate::ledger::days::{day, suffix};
 use crate::ledger::filter::Filter;
 use crate::ledger::id::{created_ms, day_key, requests_of};
 use crate::ledger::log_store::{LogError, ReadControl};
-use crate::store::sql::{Dialect, Statement};
+use crate::store::sql::{Dialect, SqlCondition, Statement};
 use crate::store::sqlite::run;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::ops::ControlFlow;
@@ -51,8 +52,27 @@ pub(super) fn scan(
     for at in days(connection, filter)? {
         control.check()?;
         let (from, filter) = from_day(filter, at);
-        let mut condition = filter.condition(Dialect::Sqlite);
         let to_skip = offset - skipped;
+        if let Some(ranges) = marks::ranges(connection, &filter, at)? {
+            let mut is_over = false;
+            let mut left = to_skip;
+            scan_ranges(connection, &filter, &from, &ranges, &mut |row| {
+                control.check()?;
+                if left > 0 {
+                    left -= 1;
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let flow = each(Row::read(row)?);
+                is_over = flow.is_break();
+                Ok(flow)
+            })?;
+            if is_over {
+                return Ok(());
+            }
+            skipped = offset - left;
+            continue;
+        }
+        let mut condition = filter.condition(Dialect::Sqlite);
         if to_skip > 0 {
             let sql = format!("SELECT count(*) FROM (SELECT 1 {from} {} LIMIT {to_skip})", condition.sql());
             let passed = number(connection, &Statement::new(sql, condition.values().to_vec()))?;
@@ -80,11 +100,40 @@ pub(super) fn scan(
     Ok(())
 }
 
+/// The rows of a day that match, among those with these keys.
+fn scan_ranges(
+    connection: &Connection,
+    filter: &Filter,
+    from: &str,
+    ranges: &[KeyRange],
+    each: &mut dyn FnMut(&rusqlite::Row<'_>) -> Result<ControlFlow<()>, LogError>,
+) -> Result<(), LogError> {
+    let condition = filter.condition(Dialect::Sqlite);
+    let sql =
+        format!("SELECT {} {from} {} {} ORDER BY key DESC", names(), condition.sql(), between(&condition));
+    marks::query(connection, &condition.into_statement(sql), ranges, each)
+}
+
+/// For the keys that are the next two arguments.
+fn between(condition: &SqlCondition<'_>) -> String {
+    let next = condition.values().len() + 1;
+    format!("AND key >= ${next} AND key <= ${}", next + 1)
+}
+
 pub(super) fn count(connection: &Connection, filter: &Filter, control: &ReadControl) -> Result<(), LogError> {
     for at in days(connection, filter)? {
         control.check()?;
         let (from, filter) = from_day(filter, at);
         let condition = filter.condition(Dialect::Sqlite);
+        if let Some(ranges) = marks::ranges(connection, &filter, at)? {
+            let sql = format!("SELECT count(*) {from} {} {}", condition.sql(), between(&condition));
+            marks::query(connection, &condition.into_statement(sql), &ranges, |row| {
+                control.check()?;
+                control.found.fetch_add(row.get::<_, i64>(0)?.cast_unsigned(), Ordering::Relaxed);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            continue;
+        }
         let sql = format!("SELECT count(*) {from} {}", condition.sql());
         let found = number(connection, &condition.into_statement(sql))?;
         control.found.fetch_add(found, Ordering::Relaxed);
@@ -99,7 +148,7 @@ fn number(connection: &Connection, statement: &Statement<'_>) -> Result<u64, Log
 }
 
 /// Whether the day of an id has this table.
-fn has_table(connection: &Connection, table: &str) -> Result<bool, LogError> {
+pub(super) fn has_table(connection: &Connection, table: &str) -> Result<bool, LogError> {
     let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = $1";
     Ok(number(connection, &Statement::new(sql, vec![table.into()]))? > 0)
 }

@@ -1,28 +1,31 @@
 //! What the ledger writes to SQLite: rows and payloads into the tables of their day, feedback, and the deletion of days.
 
 use super::BUSY_TIMEOUT;
+use super::marks::{self, Marks};
+use super::read::has_table;
 use super::tables::Tables;
-use crate::ledger::column::{INDEXES, add_missing, names, types};
+use crate::ledger::column::{add_missing, names, types};
 use crate::ledger::days::{day, suffix};
 use crate::ledger::id::day_key;
 use crate::ledger::log_store::{Expiry, LogError};
 use crate::ledger::rollup::{HourCells, absorb, statements, storage};
 use crate::ledger::row::COLUMNS;
-use crate::ledger::{Entry, Feedback, feedback};
+use crate::ledger::{Entry, Feedback, Row, feedback};
 use crate::store::OpenFiles;
-use crate::store::sql::Dialect;
+use crate::store::sql::{Dialect, Value};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// The layout of the file. A file of a later one is not used.
-const LAYOUT: i64 = 1;
+/// The layout of the file. A file of a later one is not used. 2: a version that knows no marks would write rows without them.
+const LAYOUT: i64 = 2;
 /// The connection that writes.
 pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     files: OpenFiles,
-    /// The days that have tables.
-    days: HashSet<i64>,
+    /// The days that have tables, and whether with marks.
+    days: HashMap<i64, bool>,
+    marks: Marks,
 }
 
 impl WriteConnection {
@@ -52,11 +55,17 @@ pub(super) fn open(file: &Path) -> Result<WriteConnection, LogError> {
     connection.execute_batch(&feedback::tables(Dialect::Sqlite))?;
     connection.execute_batch(&statements::tables(Dialect::Sqlite))?;
     connection.pragma_update(None, "user_version", LAYOUT)?;
-    let days: HashSet<i64> = Tables::read(&connection)?.rows.into_iter().collect();
-    for day in &days {
+    let days = days(&connection)?;
+    for day in days.keys() {
         add_missing(&connection, &format!("rows_{}", suffix(*day)))?;
     }
-    Ok(WriteConnection { connection, files: OpenFiles::of(file), days })
+    Ok(WriteConnection { connection, files: OpenFiles::of(file), days, marks: Marks::default() })
+}
+
+/// The days that have tables, and whether with marks.
+fn days(connection: &Connection) -> Result<HashMap<i64, bool>, LogError> {
+    let days = Tables::read(connection)?.rows.into_iter();
+    days.map(|day| Ok((day, has_table(connection, &marks::table(day))?))).collect()
 }
 
 /// Writes the entries that are not there, in one transaction. Returns how many.
@@ -65,46 +74,63 @@ pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usiz
     for entry in entries {
         by_day.entry(day(entry.row.created_ms)).or_default().push(entry);
     }
+    // Those of a transaction that fails are forgotten.
+    let mut marks = std::mem::take(&mut open.marks);
     let transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut new = 0;
     let mut cells = HourCells::default();
+    let mut days = Vec::with_capacity(by_day.len());
     for (day, entries) in &by_day {
-        if !open.days.contains(day) {
+        let has_marks = open.days.get(day).copied();
+        if has_marks.is_none() {
             make_tables(&transaction, *day)?;
         }
-        new += insert(&transaction, *day, entries, &mut cells)?;
+        let has_marks = has_marks.unwrap_or(true);
+        days.push((*day, has_marks));
+        let found = insert(&transaction, *day, entries)?;
+        new += found.len();
+        found.iter().for_each(|row| absorb(&mut cells, row));
+        if has_marks {
+            let mut insert = transaction.prepare_cached(&marks::insert(*day))?;
+            found.iter().try_for_each(|row| marks.add(&mut insert, *day, row))?;
+        }
     }
     storage::insert(&*transaction, cells)?;
     transaction.commit()?;
-    open.days.extend(by_day.keys());
+    open.days.extend(days);
+    open.marks = marks;
     Ok(new)
 }
 
-fn insert(
+/// Writes the entries of a day that are not there. Returns their rows.
+fn insert<'a>(
     transaction: &Transaction<'_>,
     day: i64,
-    entries: &[&Entry],
-    cells: &mut HourCells,
-) -> rusqlite::Result<usize> {
+    entries: &[&'a Entry],
+) -> rusqlite::Result<Vec<&'a Row>> {
     let suffix = suffix(day);
     let places = vec!["?"; COLUMNS.len()].join(", ");
     let names = names();
-    let mut row = transaction
-        .prepare(&format!("INSERT OR IGNORE INTO rows_{suffix} (key, {names}) VALUES (?, {places})"))?;
-    let mut payload =
-        transaction.prepare(&format!("INSERT OR IGNORE INTO payloads_{suffix} (key, body) VALUES (?, ?)"))?;
-    let mut new = 0;
+    let mut row = transaction.prepare_cached(&format!(
+        "INSERT OR IGNORE INTO rows_{suffix} (key, {names}) VALUES (?, {places})"
+    ))?;
+    let payload = format!("INSERT OR IGNORE INTO payloads_{suffix} (key, body) VALUES (?, ?)");
+    let mut payload = transaction.prepare_cached(&payload)?;
+    let mut new = Vec::with_capacity(entries.len());
     for entry in entries {
         let key = day_key(entry.row.id);
+        // What is not bound is NULL.
+        row.clear_bindings();
         row.raw_bind_parameter(1, key)?;
-        for (index, value) in entry.row.values().iter().enumerate() {
+        for (index, value) in
+            entry.row.values().iter().enumerate().filter(|(_, value)| **value != Value::Null)
+        {
             row.raw_bind_parameter(index + 2, value)?;
         }
         if row.raw_execute()? == 0 {
             continue;
         }
-        new += 1;
-        absorb(cells, &entry.row);
+        new.push(&entry.row);
         if let Some(body) = &entry.payload {
             payload.execute(params![key, &**body])?;
         }
@@ -115,18 +141,14 @@ fn insert(
 fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> {
     let suffix = suffix(day);
     let columns = types().map(|(name, of)| format!("{name} {}", of.sql(Dialect::Sqlite)));
-    let mut sql = format!(
+    let sql = format!(
         "CREATE TABLE IF NOT EXISTS rows_{suffix} (key INTEGER PRIMARY KEY, {});
          CREATE TABLE IF NOT EXISTS payloads_{suffix} (key INTEGER PRIMARY KEY, body BLOB NOT NULL);
-         CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);",
-        columns.join(", ")
+         CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);
+         {}",
+        columns.join(", "),
+        marks::make(day)
     );
-    // SQLite adds the key, so that each index lists its rows in order of time.
-    for (column, condition) in INDEXES {
-        sql.push_str(&format!(
-            "CREATE INDEX IF NOT EXISTS rows_{suffix}_{column} ON rows_{suffix} ({column}) WHERE {condition};"
-        ));
-    }
     transaction.execute_batch(&sql)
 }
 
@@ -159,7 +181,11 @@ pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> Result<Vec<
     for name in &names {
         open.connection.execute_batch(&format!("DROP TABLE {name}"))?;
     }
-    open.days = Tables::read(&open.connection)?.rows.into_iter().collect();
+    for at in days.rows.iter().filter(|at| is_over(expiry.rows, **at)) {
+        open.connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", marks::table(*at)))?;
+    }
+    open.days = self::days(&open.connection)?;
+    open.marks = Marks::default();
     if let Some(before) = expiry.rows {
         feedback::expire(&open.connection, before)?;
     }

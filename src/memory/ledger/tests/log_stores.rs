@@ -16,7 +16,7 @@ use uuid::Uuid;
 use words::config::secret::Secret;
 
 /// Runs a test on an empty log store of each kind.
-fn on_each(test: impl Fn(&dyn LogStore)) {
+pub(super) fn on_each(test: impl Fn(&dyn LogStore)) {
     let folder = tempfile::tempdir().unwrap();
     test(&SqliteLogs::new(folder.path().join("data/logs.db")));
     if let Some(server) = postgres_server::shared() {
@@ -24,7 +24,7 @@ fn on_each(test: impl Fn(&dyn LogStore)) {
     }
 }
 
-fn found(store: &dyn LogStore, filter: &Filter, offset: u64, limit: usize) -> Vec<Row> {
+pub(super) fn found(store: &dyn LogStore, filter: &Filter, offset: u64, limit: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     let take = &mut |row| {
         rows.push(row);
@@ -34,7 +34,7 @@ fn found(store: &dyn LogStore, filter: &Filter, offset: u64, limit: usize) -> Ve
     rows
 }
 
-fn count(store: &dyn LogStore, filter: &Filter) -> u64 {
+pub(super) fn count(store: &dyn LogStore, filter: &Filter) -> u64 {
     let control = Arc::new(ReadControl::default());
     store.count(filter, &control).unwrap();
     control.found.load(std::sync::atomic::Ordering::Relaxed)

@@ -1,5 +1,6 @@
 //! The ledger with its threads: rows arrive once, whatever the log store does.
 
+mod finding;
 mod log_stores;
 mod writing;
 

@@ -62,7 +62,7 @@ impl From<rusqlite::Error> for WrongType {
 }
 
 /// The text as SQLite has it, with `?1` for `$1`.
-fn text(statement: &Statement<'_>) -> String {
+pub(crate) fn text(statement: &Statement<'_>) -> String {
     statement.sql.replace('$', "?")
 }
 
