@@ -13,8 +13,8 @@ pub trait Draft: Send {
     /// About how many bytes of memory it takes, with those of its entries.
     fn size(&self) -> usize;
 
-    /// The entries, with ids from `ids`.
-    fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry>;
+    /// Adds the entries, with ids from `ids`.
+    fn make(self: Box<Self>, ids: &RowIds, entries: &mut Vec<Entry>);
 }
 
 /// A row to be written once.
@@ -58,7 +58,7 @@ impl Draft for Vec<Entry> {
         self.iter().map(Entry::size).sum()
     }
 
-    fn entries(self: Box<Self>, _: &RowIds) -> Vec<Entry> {
-        *self
+    fn make(self: Box<Self>, _: &RowIds, entries: &mut Vec<Entry>) {
+        entries.extend(*self);
     }
 }

@@ -336,18 +336,16 @@ impl Intake {
         let mut refused = 0;
         for draft in drafts {
             let count = draft.count() as u64;
+            let first = entries.len();
             let made = catch_unwind(AssertUnwindSafe(|| {
-                let mut made = draft.entries(&self.ids);
-                made.iter_mut().for_each(Entry::pack);
-                made
+                draft.make(&self.ids, &mut entries);
+                entries.iter_mut().skip(first).for_each(Entry::pack);
             }));
-            match made {
-                Ok(made) => entries.extend(made),
-                Err(panic) => {
-                    refused += count;
-                    let why = message(&*panic);
-                    log::error!(target: "turnpike::ledger", "{count} rows are left out: a panic: {why}");
-                }
+            if let Err(panic) = made {
+                entries.truncate(first);
+                refused += count;
+                let why = message(&*panic);
+                log::error!(target: "turnpike::ledger", "{count} rows are left out: a panic: {why}");
             }
         }
         let after: usize = entries.iter().map(Entry::size).sum();

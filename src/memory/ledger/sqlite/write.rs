@@ -122,9 +122,7 @@ fn insert<'a>(
         // What is not bound is NULL.
         row.clear_bindings();
         row.raw_bind_parameter(1, key)?;
-        for (index, value) in
-            entry.row.values().iter().enumerate().filter(|(_, value)| **value != Value::Null)
-        {
+        for (index, value) in entry.row.values().enumerate().filter(|(_, value)| *value != Value::Null) {
             row.raw_bind_parameter(index + 2, value)?;
         }
         if row.raw_execute()? == 0 {

@@ -98,7 +98,7 @@ impl Draft for LoggedRequest {
         of_row + self.bodies.as_ref().map_or(0, |bodies| bodies.size())
     }
 
-    fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry> {
+    fn make(self: Box<Self>, ids: &RowIds, entries: &mut Vec<Entry>) {
         let began = self.record.times.began.as_millisecond();
         let mut request = self.row(ids.new_id(began), began);
         for attempt in self.record.routed.attempts.iter().take(MAX_ATTEMPTS) {
@@ -107,7 +107,7 @@ impl Draft for LoggedRequest {
                 started.map_or(self.record.times.total, |at| at.duration_since(self.record.span.started));
             request.add_attempt(&logged(attempt, began.saturating_add(milliseconds(since))));
         }
-        vec![Entry { bodies: self.bodies, ..Entry::from(request) }]
+        entries.push(Entry { bodies: self.bodies, ..Entry::from(request) });
     }
 }
 
@@ -117,6 +117,17 @@ impl LoggedRequest {
         match &self.target {
             Some(_) => self.model.as_deref(),
             None => self.record.model(),
+        }
+    }
+
+    /// Its model, shared with the attempt where it may be kept as it is.
+    fn logged_model(&self) -> Option<Text> {
+        match &self.target {
+            Some(_) => self.model.as_ref().map(|model| match storable(model) {
+                Cow::Borrowed(kept) if kept.len() == model.len() => Text::from(model),
+                kept => copied(&kept),
+            }),
+            None => self.record.model().map(name),
         }
     }
 
@@ -142,9 +153,9 @@ impl LoggedRequest {
         }
         let mut row = Row {
             trace_id: Text::from(&record.span.trace_id),
-            span_id: log.and_then(|log| log.span_id.clone()).map(Text::from),
-            parent_span_id: log.and_then(|log| log.parent_span_id.clone()).map(Text::from),
-            span_name: log.and_then(|log| log.span_name.clone()).map(Text::from),
+            span_id: log.and_then(|log| log.span_id.as_deref()).map(copied),
+            parent_span_id: log.and_then(|log| log.parent_span_id.as_deref()).map(copied),
+            span_name: log.and_then(|log| log.span_name.as_deref()).map(copied),
             workspace: client.workspace,
             workspace_slug: self.workspace_slug(client.workspace),
             api_key: api_key(client),
@@ -154,7 +165,7 @@ impl LoggedRequest {
             path: name(record.request.uri.path()),
             provider: target.and_then(|target| target.slug.as_deref()).map(name),
             vendor: target.map(|target| Text::new(target.provider.id())),
-            model: self.model().map(name),
+            model: self.logged_model(),
             response_model: record.response.observed.model.as_deref().map(name),
             config: target.and_then(config),
             prompt: self.prompt().map(|found| name(&found.prompt.slug)),
@@ -173,7 +184,7 @@ impl LoggedRequest {
             cache_status: Some(Text::new(record.cache.status.as_str())),
             cache_type: record.cache.mode.map(|mode| Text::new(mode.as_str())),
             saved_cost: record.cache.saved.cost.and_then(|cost| i64::try_from(cost).ok()),
-            target: target.map(|target| Text::from(target.path.clone())),
+            target: target.map(|target| copied(&target.path)),
             bytes_in: record.request.bytes,
             bytes_out: record.response.bytes,
             requested_model: record.named.requested_model.as_deref().map(name),
@@ -194,7 +205,7 @@ impl LoggedRequest {
 
     fn workspace_slug(&self, workspace: Option<Uuid>) -> Option<Text> {
         let record = self.snapshot.stored.catalog().get(Kind::Workspace, workspace?)?;
-        record.slug.clone().map(Text::from)
+        record.slug.as_deref().map(copied)
     }
 }
 
@@ -283,7 +294,7 @@ fn api_key(client: &ClientIdentity) -> Option<Text> {
 
 /// The slug of the saved config; `None` for one that came with the request, or none.
 fn config(target: &Target) -> Option<Text> {
-    (!target.id.is_inline()).then(|| Text::from(target.id.config.clone()))
+    (!target.id.is_inline()).then(|| copied(&target.id.config))
 }
 
 /// `_user` of the metadata.
@@ -303,7 +314,11 @@ fn method(method: &str) -> Text {
 
 /// A name chosen by a client or a provider, as [`storable`].
 fn name(text: &str) -> Text {
-    Text::from(Arc::<str>::from(storable(text)))
+    copied(&storable(text))
+}
+
+fn copied(text: &str) -> Text {
+    Text::from(Arc::<str>::from(text))
 }
 
 /// A name, cut, and without what PostgreSQL cannot store.
