@@ -17,7 +17,7 @@ pub(super) use exports::ROUTES as EXPORT_ROUTES;
 use jiff::Timestamp;
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
-use memory::ledger::{Ledger, Question, Row};
+use memory::ledger::{Ledger, Question, Row, RowKind};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,7 +243,10 @@ async fn read(call: Call) -> Result<Reply, Error> {
     let of_row = row.clone();
     let (attempts, payload) = ledger
         .run(Question::Rows, READ_TIMEOUT, move |store, _| {
-            Ok((store.attempts(&of_row)?, store.payload(of_row.id)?))
+            // Bodies are the request's.
+            let is_request = of_row.kind == RowKind::Request;
+            let payload = if is_request { store.payload(of_row.id)? } else { None };
+            Ok((store.attempts(&of_row)?, payload))
         })
         .await
         .map_err(refused)?;

@@ -81,11 +81,10 @@ pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usiz
     let mut cells = HourCells::default();
     let mut days = Vec::with_capacity(by_day.len());
     for (day, entries) in &by_day {
-        let has_marks = open.days.get(day).copied();
-        if has_marks.is_none() {
-            make_tables(&transaction, *day)?;
-        }
-        let has_marks = has_marks.unwrap_or(true);
+        let has_marks = match open.days.get(day) {
+            Some(has_marks) => *has_marks,
+            None => make_tables(&transaction, *day)?,
+        };
         days.push((*day, has_marks));
         let found = insert(&transaction, *day, entries)?;
         new += found.len();
@@ -136,8 +135,11 @@ fn insert<'a>(
     Ok(new)
 }
 
-fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> {
+/// Makes the tables of a day that are missing. Whether it has marks: not where its rows have a table already, which an older process made
+/// that still runs, and whose rows have none.
+fn make_tables(transaction: &Transaction<'_>, day: i64) -> Result<bool, LogError> {
     let suffix = suffix(day);
+    let has_marks = !has_table(transaction, &format!("rows_{suffix}"))?;
     let columns = types().map(|(name, of)| format!("{name} {}", of.sql(Dialect::Sqlite)));
     let sql = format!(
         "CREATE TABLE IF NOT EXISTS rows_{suffix} (key INTEGER PRIMARY KEY, {});
@@ -145,9 +147,10 @@ fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> 
          CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);
          {}",
         columns.join(", "),
-        marks::make(day)
+        if has_marks { marks::make(day) } else { String::new() }
     );
-    transaction.execute_batch(&sql)
+    transaction.execute_batch(&sql)?;
+    Ok(has_marks)
 }
 
 pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> Result<(), LogError> {
@@ -176,11 +179,12 @@ pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> Result<Vec<
     let rows =
         days.rows.iter().filter(|at| is_over(expiry.rows, **at)).map(|at| format!("rows_{}", suffix(*at)));
     let names: Vec<String> = payloads.chain(rows).collect();
-    for name in &names {
-        open.connection.execute_batch(&format!("DROP TABLE {name}"))?;
-    }
+    // First the marks: a day without any is read whole, and one without rows is not looked for again.
     for at in days.rows.iter().filter(|at| is_over(expiry.rows, **at)) {
         open.connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", marks::table(*at)))?;
+    }
+    for name in &names {
+        open.connection.execute_batch(&format!("DROP TABLE {name}"))?;
     }
     open.days = self::days(&open.connection)?;
     open.marks = Marks::default();
