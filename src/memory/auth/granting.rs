@@ -22,7 +22,9 @@ fn left_out(identity: &ClientIdentity) -> ScopeSet {
         IdentityKind::Stored(kind) => kind.scopes(),
         IdentityKind::Jwt => {
             let kind = if identity.is_bound { KeyType::WorkspaceUser } else { KeyType::OrganisationService };
-            Scope::ALL.iter().copied().filter(|scope| scope.is_for_tokens(kind, false)).collect()
+            // Only a token whose role may write (`auth.jwt.write_roles`) has any of these.
+            let may_write = identity.scopes.iter().any(|scope| !scope.is_for_tokens(kind, false));
+            Scope::ALL.iter().copied().filter(|scope| scope.is_for_tokens(kind, may_write)).collect()
         }
         // They act for no person.
         IdentityKind::Anonymous | IdentityKind::Settings => ScopeSet::default(),
@@ -143,6 +145,10 @@ mod tests {
             assert_eq!(gives(kind, of_user), [true; 3], "{kind:?}");
         }
         assert_eq!(gives(IdentityKind::Jwt, of_tokens), [true; 3]);
+        // Of a role that may write, cut down by the identity provider.
+        let policies = of_user.iter().filter(|scope| scope.resource() == "policies").collect();
+        let cut = of_user.without(&policies);
+        assert_eq!(gives(IdentityKind::Jwt, cut), [false, false, true]);
         assert_eq!(gives(IdentityKind::Stored(KeyType::WorkspaceUser), of_tokens), [false, false, true]);
         let off = [("membersWriteConfigs", false), ("membersViewAllData", false), ("membersViewLogs", false)];
         let before: Switches = off.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
