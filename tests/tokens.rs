@@ -218,6 +218,8 @@ async fn a_token_may_do_what_its_scopes_and_its_role_allow() {
     let config = json!({"name": "c", "config": {"retry": {"attempts": 2}}});
     for (claims, wanted) in [
         (json!({"scope": "configs.create", "role": "member"}), 403),
+        (json!({"scope": "configs.create", "role": "Manager"}), 403),
+        (json!({"scope": "configs.create", "role": ["manager"]}), 401),
         (json!({"scope": "configs.create", "role": "manager"}), 200),
         (json!({"scope": "configs.create"}), 200),
         (json!({"scope": "configs.read", "role": "admin"}), 403),

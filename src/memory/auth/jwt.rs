@@ -47,6 +47,7 @@ impl TokenRefusal {
             Self::Issuer => "jwt_issuer",
             Self::Audience => "jwt_audience",
             Self::ClaimMissing => "jwt_claim_missing",
+            Self::Role => "jwt_role",
             Self::WorkspaceUnknown => "jwt_workspace_unknown",
         }
     }
@@ -127,7 +128,7 @@ impl Tokens {
             return Ok(Arc::clone(&found.identity));
         }
         let claims = self.claims(token, now)?;
-        let role = self.role_name(&claims);
+        let role = self.role_name(&claims)?;
         let named = self.workspace_of(&claims);
         let is_bound =
             named.is_some() || !role.is_some_and(|role| self.settings.organisation_roles.contains(&role));
@@ -137,7 +138,8 @@ impl Tokens {
             None if is_bound => return Err(TokenRefusal::ClaimMissing),
             None => None,
         };
-        let identity = Arc::new(self.identity(&claims, id, is_bound).ok_or(TokenRefusal::ClaimMissing)?);
+        let identity =
+            Arc::new(self.identity(&claims, role, id, is_bound).ok_or(TokenRefusal::ClaimMissing)?);
         let end = identity.expires_at.map_or(0, Timestamp::as_second) + LEEWAY_SECONDS;
         let until = end.min(now.as_second() + REMEMBERED_FOR.as_secs() as i64);
         let workspace = slug.map(str::to_owned);
@@ -209,14 +211,20 @@ impl Tokens {
     }
 
     /// The role that a token names, whatever that is here.
-    fn role_name<'c>(&self, claims: &'c Map<String, Value>) -> Option<&'c str> {
-        claim(claims, self.settings.claims.role.as_deref().unwrap_or("role"))?.as_str()
+    ///
+    /// # Errors
+    /// `Role`: what it has there is no text, so that nobody can say what it was meant to limit.
+    fn role_name<'c>(&self, claims: &'c Map<String, Value>) -> Result<Option<&'c str>, TokenRefusal> {
+        let named = claim(claims, self.settings.claims.role.as_deref().unwrap_or("role"));
+        named.map(|role| role.as_str().ok_or(TokenRefusal::Role)).transpose()
     }
 
-    /// `workspace`: where it acts; `is_bound`: whether it must stay there, as all but tokens of the organisation must.
+    /// `role_name`: as the token has it; `workspace`: where it acts; `is_bound`: whether it must stay there, as all but tokens of the
+    /// organisation must.
     fn identity(
         &self,
         claims: &Map<String, Value>,
+        role_name: Option<&str>,
         workspace: Option<Uuid>,
         is_bound: bool,
     ) -> Option<ClientIdentity> {
@@ -227,8 +235,9 @@ impl Tokens {
         let subject = claims.get("sub").and_then(Value::as_str);
         let user = named(&self.settings.claims.user, &["email_id", "sub", "uid"]);
         let user: Arc<str> = user.as_ref().and_then(Value::as_str).filter(|user| !user.is_empty())?.into();
-        let role_name = self.role_name(claims);
-        let role = role_name.and_then(if is_bound { Role::of_token } else { Role::of_organisation });
+        // A role that is not listed here gives what the lowest one does: whoever names one acts by no more.
+        let listed = if is_bound { Role::of_token } else { Role::of_organisation };
+        let role = role_name.map(|name| listed(name).unwrap_or(Role::Member));
         let kind = if is_bound { KeyType::WorkspaceUser } else { KeyType::OrganisationService };
         let may_write = role_name.is_some_and(|role| self.settings.write_roles.contains(&role));
         let given = named(&self.settings.claims.scopes, &["scope", "scopes"]);

@@ -5,6 +5,9 @@ use super::service_keys::IdentityRefusal;
 use super::stored_keys::KeyRefusal;
 use words::error::Error;
 
+/// Its signature is good: what it says of its holder is no secret to whoever sends it.
+const BAD_ROLE: &str = "The role of the token is no text. The roles are owner, admin, manager and member; another text counts as member.";
+
 pub(super) fn no_key() -> Error {
     let message = "No service key. Send it in x-gateway-api-key, as the bearer in Authorization, or where your client \
                    library puts its key (x-api-key, api-key, x-goog-api-key). Error Code: 03";
@@ -24,6 +27,10 @@ pub(super) fn refused(refusal: &IdentityRefusal, place: &str) -> Error {
         }
         IdentityRefusal::Token(TokenRefusal::Expired) => {
             Error::token_expired(TokenRefusal::Expired.code()).with_param(place)
+        }
+        IdentityRefusal::Token(TokenRefusal::Role) => {
+            Error { message: BAD_ROLE.into(), ..Error::bad_token(TokenRefusal::Role.code()) }
+                .with_param(place)
         }
         IdentityRefusal::Token(refusal) => Error::bad_token(refusal.code()).with_param(place),
     }

@@ -27,6 +27,8 @@ pub enum TokenRefusal {
     Issuer,
     Audience,
     ClaimMissing,
+    /// Its role is no text.
+    Role,
     WorkspaceUnknown,
 }
 

@@ -183,6 +183,10 @@ fn a_token_with_one_thing_wrong_is_refused() {
         (without("workspace_slug"), TokenRefusal::ClaimMissing),
         (claim("workspace_slug", json!("gone")), TokenRefusal::WorkspaceUnknown),
         (without("sub"), TokenRefusal::ClaimMissing),
+        (claim("role", json!(["member"])), TokenRefusal::Role),
+        (claim("role", json!({"member": true})), TokenRefusal::Role),
+        (claim("role", json!(5)), TokenRefusal::Role),
+        (claim("role", Value::Null), TokenRefusal::Role),
         ("eyJ.a.b".to_owned(), TokenRefusal::Malformed),
         (format!("{good}{}", "a".repeat(20_000)), TokenRefusal::Malformed),
     ] {
@@ -301,6 +305,31 @@ fn a_role_that_the_settings_name_writes_and_acts_for_the_organisation() {
         let wanted = wanted.map(|(role, scopes)| (Some(role), sorted(scopes)));
         assert_eq!(held(more, role, workspace), wanted, "{more} {role} {workspace:?}");
     }
+}
+
+#[test]
+fn an_unlisted_role_gives_what_a_member_may() {
+    let provider = Provider::new();
+    let defaults: &[Scope] = &[Scope::WorkspacesUpdate, Scope::ConfigsCreate, Scope::LogsView];
+    let tokens = provider.tokens(
+        ", write_roles: [owner, admin], default_scopes: [workspaces.update, configs.create, logs.view]",
+    );
+    let of = |role: &str| {
+        let mut given = claims();
+        given["role"] = json!(role);
+        given.as_object_mut().unwrap().retain(|name, _| !name.starts_with("scope"));
+        let found = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();
+        let allowed = roles::allowed(&found, &roles::client_role(&found, &crate::store::Catalog::default()));
+        (found.role, allowed)
+    };
+    let member = of("member");
+    assert_eq!(member, (Some(Role::Member), [Scope::LogsView].into_iter().collect()));
+    for role in
+        ["Member", "MEMBER", "Admin", "OWNER", "viewer", "guest", "member ", " admin", "", "manager,admin"]
+    {
+        assert_eq!(of(role), member, "{role:?}");
+    }
+    assert_eq!(of("admin"), (Some(Role::WorkspaceAdmin), defaults.iter().copied().collect()));
 }
 
 #[test]
