@@ -19,6 +19,7 @@ pub mod meant;
 mod model_query;
 mod origin;
 mod own_files;
+mod provider_tokens;
 mod realtime_paths;
 mod responses_socket;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provide
 pub use realtime_paths::TokenShape;
 
 use endpoint::takes;
+use provider_tokens::TokenPath;
 use realtime_paths::RealtimePath;
 
 use http::header::UPGRADE;
@@ -153,8 +155,14 @@ impl<'a> RequestHead<'a> {
     /// Whether a token of a realtime session is asked for.
     ///
     /// # Errors
-    /// 403 for what would flow beside the gateway.
+    /// 403 for what would flow beside the gateway, and for what opens a way beside it.
     fn token_shape(&self) -> Result<Option<TokenShape>, Error> {
+        if let Some(TokenPath { vendor, makes, .. }) = TokenPath::find(self.uri.path()) {
+            return Err(Error::forbidden(format!(
+                "{vendor} makes {makes} at such a path, for whoever has its operator's key. What is made there would be used beside the \
+                 gateway, where no limit counts it, so the path is not passed on."
+            )));
+        }
         match RealtimePath::find(self.method, self.uri.path(), &self.endpoint) {
             Some(RealtimePath::Token(shape)) => Ok(Some(shape)),
             Some(RealtimePath::ProviderToken) => Err(Error::forbidden(
