@@ -284,3 +284,46 @@ async fn a_changed_limit_keeps_what_the_change_does_not_name() {
     })
     .await;
 }
+
+/// What binds a key is as little its own to change as its limits, and what it makes is bound as well.
+#[tokio::test]
+async fn no_key_frees_itself_or_makes_a_freer_one() {
+    let gateway = Gateway::start(STANDARD);
+    let end = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1)).to_string();
+    let scopes = json!([
+        "workspace_service_api_keys.create",
+        "workspace_service_api_keys.update",
+        "workspace_service_api_keys.rotate",
+        "completions.write"
+    ]);
+    let defaults = json!({"metadata": {"_user": "ann"}});
+    let bound = json!({"name": "b", "scopes": scopes, "expires_at": end, "defaults": defaults});
+    let (id, key) = make(&gateway, &bound).await;
+    let (free, _) = make(&gateway, &json!({"name": "f", "scopes": ["completions.write"]})).await;
+    let own = format!("/v1/api-keys/{id}");
+    for change in [
+        json!({"expires_at": null}),
+        json!({"defaults": null}),
+        json!({"defaults": {"allow_config_override": true}}),
+        json!({"allowed_models": ["m"]}),
+        json!({"scopes": ["completions.write"]}),
+        json!({"rate_limits": [{"type": "requests", "unit": "rpm", "value": 5}]}),
+    ] {
+        let (status, reply) = send(&gateway, &key, Method::PUT, &own, &change).await;
+        assert_eq!(status, 403, "{change}: {reply}");
+    }
+    assert_eq!(send(&gateway, &key, Method::PUT, &own, &json!({"description": "mine"})).await.0, 200);
+    let child =
+        json!({"name": "c", "scopes": ["completions.write"], "expires_at": end, "defaults": defaults});
+    for (member, status) in [("", 200), ("expires_at", 403), ("defaults", 403)] {
+        let mut child = child.clone();
+        child.as_object_mut().unwrap().remove(member);
+        let (found, reply) = send(&gateway, &key, Method::POST, SERVICE, &child).await;
+        assert_eq!(found, status, "{child}: {reply}");
+    }
+    let rotate = format!("/v1/api-keys/{free}/rotate");
+    assert_eq!(send(&gateway, &key, Method::POST, &rotate, &json!({})).await.0, 403);
+    let rename = json!({"name": "n"});
+    assert_eq!(send(&gateway, &key, Method::PUT, &format!("/v1/api-keys/{free}"), &rename).await.0, 403);
+    assert_eq!(send(&gateway, &key, Method::POST, &format!("{own}/rotate"), &json!({})).await.0, 200);
+}

@@ -4,6 +4,7 @@
 //! Nobody gives a right that is not theirs to give: see `giving`. How a key looks and is hashed is `auth`'s.
 
 mod fields;
+mod freedom;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
@@ -247,23 +248,9 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
 }
 
 /// The models that the request lets a key use; `None`: all.
-fn allowed_models(call: &Call) -> Result<Option<Vec<String>>, Error> {
+fn allowed_models(call: &Call) -> Option<Vec<String>> {
     let is_list = call.body.get("allowed_models").is_some_and(Value::is_array);
-    let wanted = is_list.then(|| texts(&call.body, "allowed_models"));
-    check_models(call, wanted.as_deref())?;
-    Ok(wanted)
-}
-
-/// # Errors
-/// 403 for a key that may use models that the client may not.
-fn check_models(call: &Call, wanted: Option<&[String]>) -> Result<(), Error> {
-    let Some(own) = &call.identity.defaults.allowed_models else { return Ok(()) };
-    // A pattern that fits into another one, as it is written, means no name that the other does not.
-    if wanted.is_some_and(|wanted| wanted.iter().all(|name| own.allows(name))) {
-        return Ok(());
-    }
-    let message = "The calling key may use only some models, and cannot give others.";
-    Err(Error::forbidden(message).with_param("allowed_models"))
+    is_list.then(|| texts(&call.body, "allowed_models"))
 }
 
 fn pepper(call: &Call) -> Result<KeyHash, Error> {
@@ -304,7 +291,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         user_id: call.text("user_id").map(str::to_owned),
         expires_at: moment(&call.body, "expires_at"),
         defaults: defaults(&call, workspace)?,
-        allowed_models: allowed_models(&call)?,
+        allowed_models: allowed_models(&call),
         rate_limits: take("rate_limits"),
         usage_limits: take("usage_limits"),
         rate_limits_set_by: Some(limit_owner::setter(&call).to_owned()),
@@ -314,6 +301,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         created_by: Some(call.actor()),
         ..KeyBody::new(call.text("name").unwrap_or_default(), kind)
     };
+    freedom::check(&call.identity, &body)?;
     let made = key_records::make(body, workspace, &pepper(&call)?, call.now).map_err(Error::internal)?;
     call.trail.workspace = workspace;
     call.commit(vec![put(made.record.clone())]).await?;
@@ -400,7 +388,8 @@ fn changed_limits(call: &Call, before: &Map<String, Value>) -> Result<Map<String
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let (record, mut body) = find(&call, Action::Update)?;
     given(&record, &body).check(&call)?;
-    check_models(&call, body.allowed_models.as_deref())?;
+    freedom::check(&call.identity, &body)?;
+    let before = body.clone();
     if call.has("scopes") {
         body.scopes = scopes(&call, body.kind, &body.most_scopes())?;
         given(&record, &body).check(&call)?;
@@ -418,7 +407,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         body.defaults = defaults(&call, record.workspace)?;
     }
     if call.has("allowed_models") {
-        body.allowed_models = allowed_models(&call)?;
+        body.allowed_models = allowed_models(&call);
     }
     if call.has("alert_emails") {
         body.alert_emails = texts(&call.body, "alert_emails");
@@ -437,6 +426,10 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         body.usage_resets = body.usage_resets.saturating_add(1);
         body.last_reset_at = Some(call.now);
     }
+    if call.identity.key_id == Some(record.id) {
+        freedom::check_own(&before, &body)?;
+    }
+    freedom::check(&call.identity, &body)?;
     let body = serde_json::to_value(&body).map_err(|why| Error::internal(why.to_string()))?;
     let mut body = object(body);
     limit_owner::keep(&call, Some(&record), Kind::ApiKey, &mut body)?;
@@ -457,7 +450,7 @@ async fn rotate(mut call: Call) -> Result<Reply, Error> {
     let (record, body) = find(&call, Action::Rotate)?;
     // Whoever rotates a key has it in hand afterwards.
     given(&record, &body).check(&call)?;
-    check_models(&call, body.allowed_models.as_deref())?;
+    freedom::check(&call.identity, &body)?;
     let number = |value: Option<&Value>| value.and_then(Value::as_i64);
     let period = number(call.body.get("key_transition_period_ms"))
         .or_else(|| number(body.rotation_policy.get("key_transition_period_ms")))
