@@ -3,6 +3,7 @@
 //!
 //! The routes are those of the OpenAPI document, so a new one is tested as soon as it exists. Not what the routes do.
 
+use crate::batches::{CHAT, Client, chats};
 use crate::support::client::{client, hello, new_trace};
 use crate::support::settings::{LISTEN, STANDARD};
 use crate::support::{Gateway, wait};
@@ -316,4 +317,39 @@ async fn a_person_may_be_shown_logs_without_their_bodies() {
         assert_eq!(get(&gateway, key, &format!("{made}/download")).await.0, status);
         assert_eq!(export(&gateway, key, json!(["id"])).await.0, 200);
     }
+}
+
+/// Files and batches are held to the rule of logs, at both ports.
+#[tokio::test]
+async fn files_and_batches_of_others_are_not_there_for_a_person_with_own_requests_only() {
+    let (gateway, [(member, _), (manager, _)]) = two_people().await;
+    let own = Client { gateway: &gateway, key: &member };
+    let others = Client { gateway: &gateway, key: &manager };
+    let file = others.upload(chats(1)).await;
+    let batch = others.create(&file, CHAT, &json!({"provider": "@emulator"})).await;
+    let file = format!("/files/{}", file["id"].as_str().unwrap());
+    let batch = format!("/batches/{}", batch["id"].as_str().unwrap());
+    assert_eq!(own.get(&file).await.0, 200, "a member sees all without the switch");
+    switch(&gateway, json!({"membersViewAllData": false})).await;
+    let mine = own.upload(chats(1)).await;
+    for (method, path) in [
+        (Method::GET, file.clone()),
+        (Method::GET, format!("{file}/content")),
+        (Method::DELETE, file.clone()),
+        (Method::GET, batch.clone()),
+        (Method::GET, format!("{batch}/output")),
+        (Method::POST, format!("{batch}/cancel")),
+    ] {
+        let (status, body) = own.read(own.call(method.clone(), &path)).await;
+        assert_eq!(status, 404, "{method} {path}: {body}");
+    }
+    let files = own.get("/files").await.1;
+    assert!(files["data"].as_array().unwrap().iter().all(|file| file["id"] == mine["id"]), "{files}");
+    assert_eq!(own.get("/batches").await.1["data"], json!([]));
+    for (key, count) in [(&member, 0), (&manager, 1)] {
+        let managed = get(&gateway, key, "/v1/managed-batches").await.1;
+        assert_eq!(managed["data"].as_array().unwrap().len(), count, "{managed}");
+    }
+    assert_eq!(others.get(&file).await.0, 200);
+    assert_eq!(own.get(&format!("/files/{}", mine["id"].as_str().unwrap())).await.0, 200);
 }

@@ -8,7 +8,7 @@ use super::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, 
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use memory::store::{Kind, Status};
-use motion::batch::view;
+use motion::batch::{Makers, view};
 use serde_json::{Value, json};
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -42,11 +42,13 @@ pub(super) const ROUTES: &[Route] = &[get(
 async fn list(call: Call) -> Result<Reply, Error> {
     let catalog = call.catalog()?;
     let workspace = call.list_workspace()?;
+    let makers = Makers::of(&call.identity, &catalog);
     let only_open = call.query.get("open").and_then(Value::as_bool) == Some(true);
     let found: Vec<Value> = catalog
         .all(Kind::Batch)
         .rev()
         .filter(|record| workspace.is_none_or(|own| record.workspace == Some(own)))
+        .filter(|record| makers.have_made(record))
         .filter(|record| !only_open || record.status == Status::Active)
         .filter_map(|record| {
             let mut item = view(record)?;

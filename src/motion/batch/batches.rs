@@ -4,6 +4,7 @@
 //! are for these objects and not for a provider's is decided by the door (`proxy`).
 
 use super::blobs::{BlobReader, Blobs};
+use super::makers::Makers;
 use super::metrics::BatchMetrics;
 use super::options::BatchOptions;
 use super::passed_upload::pass_on;
@@ -163,6 +164,7 @@ impl Batches {
             created: now.as_second(),
             expires,
             provider: provider.map(str::to_owned),
+            made_by: client.id.as_deref().map(str::to_owned),
         };
         self.metrics.upload(file.bytes);
         let put = Change::Put(Arc::new(record::created(Kind::File, id, workspace, &file, now)));
@@ -227,7 +229,8 @@ impl Batches {
             // Where the database cannot be reached, the object is not found, as before.
             found = newest.ok().and_then(|catalog| catalog.get(kind, id).cloned());
         }
-        Ok(found.filter(|record| record.workspace == self.workspace(client)))
+        let found = found.filter(|record| record.workspace == self.workspace(client));
+        Ok(found.filter(|record| Makers::of(client, &store.catalog()).have_made(record)))
     }
 
     /// The client's files, the newest first; `query` as OpenAI's: `after`, `limit`, `order`, `purpose`. `provider`: those for its batches
@@ -244,13 +247,14 @@ impl Batches {
         let page = Page::read(query, FILES)?;
         let catalog = self.catalog()?;
         let workspace = self.workspace(client);
-        let found =
-            catalog.all(Kind::File).filter(|record| record.workspace == workspace).filter_map(|record| {
-                let file = record::file(record)?;
-                let is_wanted = page.purpose.as_ref().is_none_or(|purpose| *purpose == file.purpose)
-                    && provider.is_none_or(|provider| file.provider.as_deref() == Some(provider));
-                is_wanted.then(|| file_view(record.id, &file))
-            });
+        let makers = Makers::of(client, &catalog);
+        let is_found = |record: &&Arc<Record>| record.workspace == workspace && makers.have_made(record);
+        let found = catalog.all(Kind::File).filter(is_found).filter_map(|record| {
+            let file = record::file(record)?;
+            let is_wanted = page.purpose.as_ref().is_none_or(|purpose| *purpose == file.purpose)
+                && provider.is_none_or(|provider| file.provider.as_deref() == Some(provider));
+            is_wanted.then(|| file_view(record.id, &file))
+        });
         let found: Vec<Value> = if page.ascending { found.collect() } else { found.rev().collect() };
         Ok(page.list(found))
     }
@@ -333,7 +337,9 @@ impl Batches {
         rules::check_query(Operation::BatchesList, query)?;
         let catalog = self.catalog()?;
         let workspace = self.workspace(client);
-        let found = catalog.all(Kind::Batch).rev().filter(|record| record.workspace == workspace);
+        let makers = Makers::of(client, &catalog);
+        let is_found = |record: &&Arc<Record>| record.workspace == workspace && makers.have_made(record);
+        let found = catalog.all(Kind::Batch).rev().filter(is_found);
         let page = Page::read(query, BATCHES)?;
         let views = found.filter_map(|record| {
             let batch = record::batch(record)?;

@@ -59,6 +59,7 @@ impl Batches {
             output_expiry: output_expiry(body)?,
         };
         let mut batch = Batch::new(request, now.as_second());
+        batch.made_by = client.id.as_deref().map(str::to_owned);
         let pairs: Vec<[&str; 2]> = line_headers_of(headers)?;
         if let Some(provider) = provider {
             batch.jobs = Some(self.provider_jobs(client, headers, body, provider).await?);

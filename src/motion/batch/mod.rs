@@ -23,6 +23,7 @@ mod line_queue;
 mod line_result;
 mod lines;
 mod lines_in_flight;
+mod makers;
 pub mod metrics;
 pub mod options;
 mod pace;
@@ -41,6 +42,7 @@ mod worker;
 
 pub use batches::{Batches, Output, Uploaded};
 pub use blobs::{BlobLocation, BlobReader, Blobs};
+pub use makers::Makers;
 pub use metrics::BatchMetrics;
 pub use options::BatchOptions;
 pub use record::{cancelled, view};

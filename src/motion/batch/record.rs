@@ -24,6 +24,9 @@ pub struct File {
     /// The provider for whose batch jobs it is, or that has made it; `None`: it is the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The id of the client that has uploaded it, or has made the batch that has made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 /// Where the content of a file is among the blobs.

@@ -466,6 +466,7 @@ impl Run {
             created: now.as_second(),
             expires: Some(now.as_second() + kept),
             provider: batch.provider().map(str::to_owned),
+            made_by: batch.made_by.clone(),
         }
     }
 

@@ -196,6 +196,9 @@ pub struct Batch {
     /// Where a provider runs it; `None`: the gateway does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<ProviderJobs>,
+    /// The id of the client that has made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 impl Batch {
@@ -209,6 +212,7 @@ impl Batch {
             lines: LineCounts::default(),
             lease: None,
             jobs: None,
+            made_by: None,
         }
     }
 
