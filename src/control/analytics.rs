@@ -112,7 +112,8 @@ struct Sum {
 async fn sums(call: &Call, query: Query) -> Result<Vec<Sum>, Error> {
     let reads_rows = !query.plan().cover.rows.is_empty() && query.plan().cover.hours.is_empty();
     let held = call.held_by_answer();
-    let done = logs::ledger(call)?.run(Question::Sums, TIMEOUT, move |store, control| {
+    let question = Question::Sums.of(call.own_workspace());
+    let done = logs::ledger(call)?.run(question, TIMEOUT, move |store, control| {
         let mut tally = Tally::within(query, held);
         store.sums(&mut tally, control)?;
         let sum = |(bucket, value, group): (u32, Option<Arc<str>>, Group)| Sum {

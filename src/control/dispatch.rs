@@ -97,7 +97,7 @@ async fn serve(
         Ok(read) => read,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
-    let place = match work.place(route.work).await {
+    let place = match work.place(route.work, bound_workspace(&identity)).await {
         Ok(place) => place,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
@@ -122,6 +122,11 @@ async fn serve(
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
+}
+
+/// Who shares the places of work with others: a workspace, or the organisation.
+fn bound_workspace(identity: &ClientIdentity) -> Option<Uuid> {
+    identity.workspace.filter(|_| identity.is_bound)
 }
 
 /// What the audit log is told of a call, as far as its head says it.

@@ -96,7 +96,7 @@ async fn update(call: Call) -> Result<Reply, Error> {
     };
     let id = Uuid::try_parse(named).map_err(|_| missing())?;
     let before = ledger(&call)?
-        .run(Question::Feedback, TIMEOUT, move |store, _| store.feedback(id))
+        .run(Question::Feedback.of(call.own_workspace()), TIMEOUT, move |store, _| store.feedback(id))
         .await
         .map_err(refused)?;
     let own = call.own_workspace();
@@ -113,7 +113,9 @@ async fn update(call: Call) -> Result<Reply, Error> {
 async fn put_all(call: &Call, feedback: Vec<Feedback>, message: &str) -> Result<Reply, Error> {
     let ids: Vec<Uuid> = feedback.iter().map(|one| one.id).collect();
     ledger(call)?
-        .run(Question::Feedback, TIMEOUT, move |store, _| store.put_feedback(&feedback))
+        .run(Question::Feedback.of(call.own_workspace()), TIMEOUT, move |store, _| {
+            store.put_feedback(&feedback)
+        })
         .await
         .map_err(refused)?;
     Ok(Reply::from(json!({"status": "success", "message": message, "feedback_ids": ids})))

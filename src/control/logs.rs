@@ -189,7 +189,8 @@ async fn list(call: Call) -> Result<Reply, Error> {
     let filter = filter(&call, &call.query)?;
     let Page { offset, size } = Page::of(&call, 50);
     let _held = call.hold(size * ROW_BYTES)?;
-    let found = ledger(&call)?.page(filter, offset as u64, size).await.map_err(refused)?;
+    let found =
+        ledger(&call)?.page(call.own_workspace(), filter, offset as u64, size).await.map_err(refused)?;
     Ok(Reply::from(json!({
         "object": "list",
         "total": found.total,
@@ -215,10 +216,9 @@ fn is_visible(call: &Call, keys: Option<&Vec<String>>, row: &Row) -> bool {
 async fn read(call: Call) -> Result<Reply, Error> {
     let named = call.named().to_owned();
     let ledger = ledger(&call)?;
+    let question = Question::Rows.of(call.own_workspace());
     let by_id = match Uuid::try_parse(&named) {
-        Ok(id) => {
-            ledger.run(Question::Rows, READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?
-        }
+        Ok(id) => ledger.run(question, READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,
         Err(_) => None,
     };
     let keys = call.visible_keys();
@@ -228,7 +228,13 @@ async fn read(call: Call) -> Result<Reply, Error> {
             let mut values = Map::new();
             values.insert("trace_id".to_owned(), Value::Array(vec![named.as_str().into()]));
             let of_trace = filter(&call, &values)?;
-            ledger.page(of_trace, 0, MAX_TRACE).await.map_err(refused)?.rows.into_iter().next()
+            ledger
+                .page(call.own_workspace(), of_trace, 0, MAX_TRACE)
+                .await
+                .map_err(refused)?
+                .rows
+                .into_iter()
+                .next()
         }
     };
     let Some(row) = row else {
@@ -242,7 +248,7 @@ async fn read(call: Call) -> Result<Reply, Error> {
     let _held = call.hold(if without_bodies { 0 } else { BODY_COPIES * kept })?;
     let of_row = row.clone();
     let (attempts, payload) = ledger
-        .run(Question::Rows, READ_TIMEOUT, move |store, _| {
+        .run(question, READ_TIMEOUT, move |store, _| {
             // Bodies are the request's.
             let is_request = of_row.kind == RowKind::Request;
             let payload = if is_request { store.payload(of_row.id)? } else { None };

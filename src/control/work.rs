@@ -5,6 +5,7 @@
 
 use memory::net::inbound::places::{Place, PlaceBounds, Places};
 use std::time::Duration;
+use uuid::Uuid;
 use words::error::Error;
 
 /// What a route makes the process work at.
@@ -41,18 +42,18 @@ impl Default for WorkPlaces {
 }
 
 impl WorkPlaces {
-    /// Waits for a place, where the work needs one.
+    /// Waits for a place, where the work needs one. `whose`: the workspace of the client, or the organisation.
     ///
     /// # Errors
     /// 503 with `Retry-After`: there was none in time.
-    pub(super) async fn place(&self, work: Work) -> Result<Option<Place>, Error> {
+    pub(super) async fn place(&self, work: Work, whose: Option<Uuid>) -> Result<Option<Place>, Error> {
         let places = match work {
             Work::Little => return Ok(None),
             Work::Compute => &self.compute,
             Work::Render => &self.render,
             Work::Trial => &self.trial,
         };
-        places.take().await.map(Some).map_err(|_| {
+        places.take(whose).await.map(Some).map_err(|_| {
             Error::store_unavailable(
                 "The gateway works at as many such calls as it may, and as many wait. Try again in a moment.",
             )
@@ -72,20 +73,21 @@ mod tests {
     async fn kinds_have_places_of_their_own_and_beyond_them_is_a_503() {
         let work = Arc::new(WorkPlaces::default());
         let mut held = Vec::new();
-        for _ in 0..COMPUTE.running {
-            held.push(work.place(Work::Compute).await.unwrap());
+        let whose = |number: usize| Some(Uuid::from_u128(number as u128 % 2));
+        for number in 0..COMPUTE.running {
+            held.push(work.place(Work::Compute, whose(number)).await.unwrap());
         }
-        for _ in 0..COMPUTE.waiting {
+        for number in 0..COMPUTE.waiting {
             let work = Arc::clone(&work);
-            tokio::spawn(async move { work.place(Work::Compute).await.is_ok() });
+            tokio::spawn(async move { work.place(Work::Compute, whose(number)).await.is_ok() });
         }
         while work.compute.waiting() < COMPUTE.waiting {
             tokio::task::yield_now().await;
         }
-        let refusal = work.place(Work::Compute).await.unwrap_err();
+        let refusal = work.place(Work::Compute, None).await.unwrap_err();
         assert_eq!((refusal.status(), refusal.retry_after()), (503, Some(1)));
         for other in [Work::Render, Work::Trial, Work::Little] {
-            assert!(work.place(other).await.is_ok(), "{other:?}");
+            assert!(work.place(other, None).await.is_ok(), "{other:?}");
         }
     }
 

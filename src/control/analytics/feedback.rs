@@ -37,7 +37,8 @@ async fn tally(call: &Call, has_models: bool) -> Result<(FeedbackTally, Vec<i64>
     let boundaries = starts.iter().skip(1).copied().collect();
     let query = FeedbackQuery { filter, boundaries, has_models };
     let held = call.held_by_answer();
-    let done = logs::ledger(call)?.run(Question::Sums, TIMEOUT, move |store, control| {
+    let question = Question::Sums.of(call.own_workspace());
+    let done = logs::ledger(call)?.run(question, TIMEOUT, move |store, control| {
         let mut tally = FeedbackTally::within(query, held);
         store.feedback_sums(&mut tally, control)?;
         Ok(tally)

@@ -19,6 +19,7 @@ use memory::auth::LivingKey;
 use memory::ledger::filter::Filter;
 use memory::ledger::log_store::LogError;
 use memory::ledger::{Ledger, Question, Row, payload};
+use memory::net::inbound::places::Place;
 use memory::state::Shared;
 use memory::store::{Kind, Record, Status};
 use ring::hmac;
@@ -27,7 +28,6 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use url::form_urlencoded;
 use uuid::Uuid;
 use words::error::Error;
@@ -153,7 +153,7 @@ async fn file(mut call: Call) -> Result<Reply, Error> {
     }
     let ledger = ledger(&call)?;
     let busy = "The gateway sends as many exports now as it may. Try again when one is done.";
-    let permit = ledger.start_export().ok_or_else(|| Error::store_unavailable(busy))?;
+    let place = ledger.start_export(record.workspace).ok_or_else(|| Error::store_unavailable(busy))?;
     let exports::Selection { filter, offset, limit } = exports::of_record(&call, &record)?;
     let columns = exports::columns(&record);
     let has_bodies = columns.iter().any(|name| name == "request" || name == "response");
@@ -170,7 +170,7 @@ async fn file(mut call: Call) -> Result<Reply, Error> {
         has_bodies,
         text: Text::new(is_gzip),
         is_done: false,
-        _permit: permit,
+        _place: place,
     };
     let pieces = stream::unfold(lines, async |mut lines| match lines.next().await {
         Ok(Some(piece)) => Some((Ok(piece), lines)),
@@ -208,7 +208,7 @@ struct Lines {
     has_bodies: bool,
     text: Text,
     is_done: bool,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 type Found = Vec<(Row, Option<Vec<u8>>)>;

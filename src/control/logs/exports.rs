@@ -248,7 +248,7 @@ const BODIES: [&str; 2] = ["request", "response"];
 
 /// How many logs it finds, or at least so many.
 async fn total(call: &Call, Selection { filter, offset, limit }: Selection) -> Result<u64, Error> {
-    let page = super::ledger(call)?.page(filter, 0, 0).await.map_err(super::refused)?;
+    let page = super::ledger(call)?.page(call.own_workspace(), filter, 0, 0).await.map_err(super::refused)?;
     Ok(page.total.saturating_sub(offset).min(limit as u64))
 }
 

@@ -4,22 +4,21 @@
 
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore, ReadControl};
-use super::questions::{Question, QuestionCounts, Questions};
+use super::questions::{OwnedQuestion, Question, QuestionCounts, Questions};
 use super::writer::{Writer, WriterOptions};
 use super::{Draft, LedgerHealth, Row};
 use crate::ledger::filter::Filter;
-use crate::net::inbound::places::Place;
+use crate::net::inbound::places::{Place, PlaceBounds, Places};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 /// How long a list may look for its rows.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most exports that are sent at a time. Each holds one page of rows in memory, and uses the log store for each page.
-const MAX_EXPORTS: usize = 4;
+const EXPORTS: PlaceBounds = PlaceBounds { running: 4, waiting: 0, wait: Duration::ZERO };
 /// How long a list counts the rows that match. The count up to then is a lower bound.
 const COUNT_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -28,7 +27,7 @@ pub struct Ledger {
     store: Arc<dyn LogStore>,
     writer: Writer,
     ids: Arc<RowIds>,
-    exports: Arc<Semaphore>,
+    exports: Places,
     questions: Questions,
 }
 
@@ -56,8 +55,7 @@ impl Ledger {
     pub fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
         let ids = Arc::default();
         let writer = Writer::start(Arc::clone(&store), options, Arc::clone(&ids))?;
-        let exports = Arc::new(Semaphore::new(MAX_EXPORTS));
-        Ok(Self { store, writer, ids, exports, questions: Questions::default() })
+        Ok(Self { store, writer, ids, exports: Places::new(EXPORTS), questions: Questions::default() })
     }
 
     /// An id for a row that began at this time, milliseconds since 1970.
@@ -89,17 +87,24 @@ impl Ledger {
         self.questions.counts()
     }
 
-    /// The permit to send an export, until it is dropped. `None`: the maximum number is being sent.
-    pub fn start_export(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.exports).try_acquire_owned().ok()
+    /// The permit to send an export, until it is dropped. `None`: as many as may be are being sent. `whose`: the workspace that asks;
+    /// `None`: the organisation.
+    pub fn start_export(&self, whose: Option<Uuid>) -> Option<Place> {
+        self.exports.take_at_once(whose)
     }
 
-    /// A page of the rows that match.
+    /// A page of the rows that match. `whose`: the workspace that asks; `None`: the organisation.
     ///
     /// # Errors
     /// `Unavailable`; `TooLong` where they are not found in time; `Busy`.
-    pub async fn page(&self, filter: Filter, offset: u64, limit: usize) -> Result<RowPage, LogError> {
-        let place = Arc::new(self.questions.place(Question::Rows).await?);
+    pub async fn page(
+        &self,
+        whose: Option<Uuid>,
+        filter: Filter,
+        offset: u64,
+        limit: usize,
+    ) -> Result<RowPage, LogError> {
+        let place = Arc::new(self.questions.place(Question::Rows.of(whose)).await?);
         let counted = filter.clone();
         let rows =
             self.run_controlled(PAGE_TIMEOUT, Arc::default(), Arc::clone(&place), move |store, control| {
@@ -138,11 +143,11 @@ impl Ledger {
     /// Those of the call; `TooLong`, `Busy`.
     pub async fn run<T: Send + 'static>(
         &self,
-        question: Question,
+        question: impl Into<OwnedQuestion>,
         at_most: Duration,
         call: impl FnOnce(&dyn LogStore, &Arc<ReadControl>) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        let place = Arc::new(self.questions.place(question).await?);
+        let place = Arc::new(self.questions.place(question.into()).await?);
         self.run_controlled(at_most, Arc::default(), place, call).await
     }
 

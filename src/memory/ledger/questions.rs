@@ -1,12 +1,14 @@
 //! The bounds of questions to the log store: how many of each kind run at a time, how many wait, and for how long.
 //!
-//! Kinds have places of their own, so that sums over months keep no list and no feedback waiting. A place is free again when the
+//! Kinds have places of their own, so that sums over months keep no list and no feedback waiting, and each workspace has half of them at
+//! most. A place is free again when the
 //! database is done, not when its client has given up. Not here: how long a question may run (`Ledger::run`), what it may hold
 //! (`analytics::budget`).
 
 use super::log_store::LogError;
 use crate::net::inbound::places::{Place, PlaceBounds, Places};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// What is asked of the log store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,26 @@ pub enum Question {
     Feedback,
     /// What the gateway does by itself, which is bounded where it begins: upkeep, and the feedback of its guardrails.
     Upkeep,
+}
+
+/// A question, and who asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnedQuestion {
+    pub question: Question,
+    /// The workspace that shares the places with others; `None`: the organisation, or the gateway itself.
+    pub whose: Option<Uuid>,
+}
+
+impl Question {
+    pub const fn of(self, whose: Option<Uuid>) -> OwnedQuestion {
+        OwnedQuestion { question: self, whose }
+    }
+}
+
+impl From<Question> for OwnedQuestion {
+    fn from(question: Question) -> Self {
+        question.of(None)
+    }
 }
 
 /// A row of the table of bounds.
@@ -78,9 +100,9 @@ impl Questions {
     ///
     /// # Errors
     /// `Busy`: there was none in time.
-    pub async fn place(&self, question: Question) -> Result<Option<Place>, LogError> {
-        match self.0.iter().find(|kind| kind.question == question) {
-            Some(kind) => kind.places.take().await.map(Some).map_err(|_| LogError::Busy),
+    pub async fn place(&self, owned: OwnedQuestion) -> Result<Option<Place>, LogError> {
+        match self.0.iter().find(|kind| kind.question == owned.question) {
+            Some(kind) => kind.places.take(owned.whose).await.map(Some).map_err(|_| LogError::Busy),
             None => Ok(None),
         }
     }

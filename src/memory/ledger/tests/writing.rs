@@ -330,13 +330,14 @@ async fn a_few_questions_run_some_wait_and_the_others_are_refused() {
     let store = Arc::<Scripted>::default();
     let ledger = Arc::new(start(&store, folder.path(), 1 << 20, 1 << 20));
     let ends = Arc::new(AtomicBool::new(false));
-    let question = || {
+    let question = |number: u128| {
         let ledger = Arc::clone(&ledger);
         let question = slow(Arc::clone(&ends));
-        tokio::spawn(async move { ledger.run(Question::Sums, Duration::from_secs(60), question).await })
+        let of_one = Question::Sums.of(Some(uuid::Uuid::from_u128(number % 2)));
+        tokio::spawn(async move { ledger.run(of_one, Duration::from_secs(60), question).await })
     };
     let sums = || ledger.question_counts().into_iter().find(|counts| counts.kind == "sums").unwrap();
-    let mut questions: Vec<_> = (0..150).map(|_| question()).collect();
+    let mut questions: Vec<_> = (0..150).map(question).collect();
     while sums().refused < 130 {
         tokio::task::yield_now().await;
     }
