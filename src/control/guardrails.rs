@@ -4,6 +4,7 @@
 
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::masking::mask;
 use super::page;
 use super::records::{member, members, set};
 use super::reply::Reply;
@@ -227,7 +228,12 @@ impl Resource for Guardrail {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        Ok(view(ITEM, record, json!({"object": "guardrail"})))
+        let mut shown = view(ITEM, record, json!({"object": "guardrail"}));
+        // Those saved before addresses were masked as they are saved have them in the clear.
+        if let Some(checks) = shown.get_mut("checks") {
+            mask(checks);
+        }
+        Ok(shown)
     }
 
     fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {

@@ -1,7 +1,8 @@
 //! Removes secrets from what is shown or kept: bodies and headers in the audit log, keys in responses.
 //!
 //! By the names of members, in snake case and camel case: a text under a name of this kind is a secret
-//! wherever it stands. Nothing is masked by its content.
+//! wherever it stands. Of addresses (`webhookURL`, `url`) the user, the password, the query and the fragment are. Nothing else is masked by
+//! its content.
 
 use serde_json::Value;
 
@@ -28,12 +29,54 @@ pub(super) fn mask(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                if is_secret(name) { hide(value) } else { mask(value) }
+                if is_secret(name) {
+                    hide(value);
+                } else if is_address(name) {
+                    mask_addresses(value);
+                } else {
+                    mask(value);
+                }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask),
         _ => {}
     }
+}
+
+/// Whether what stands under this name is the address of a server.
+fn is_address(name: &str) -> bool {
+    let plain = name.to_ascii_lowercase();
+    ["url", "uri", "urls", "uris"].iter().any(|end| plain.ends_with(end))
+}
+
+fn mask_addresses(value: &mut Value) {
+    match value {
+        Value::String(address) => {
+            if let Some(masked) = masked_address(address) {
+                *address = masked;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_addresses),
+        _ => mask(value),
+    }
+}
+
+/// An address whose user, password, query and fragment are masked; `None`: it has none.
+fn masked_address(address: &str) -> Option<String> {
+    let (scheme, rest) = address
+        .split_once("://")
+        .map_or(("", address), |(_, rest)| (address.strip_suffix(rest).unwrap_or_default(), rest));
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let (place, after) = rest.split_at_checked(end)?;
+    let authority = place.split(['/', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map(|(_, host)| host);
+    if host.is_none() && after.len() < 2 {
+        return None;
+    }
+    let path = place.strip_prefix(authority).unwrap_or_default();
+    let user = if host.is_some() { format!("{MASK}@") } else { String::new() };
+    let after = after.get(..1).map(|mark| format!("{mark}{MASK}")).unwrap_or_default();
+    Some(format!("{scheme}{user}{}{path}{after}", host.unwrap_or(authority)))
 }
 
 /// Replaces every text in a value.
@@ -60,6 +103,33 @@ pub(super) fn is_secret(name: &str) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn of_addresses_what_only_their_servers_need_is_masked() {
+        for (address, wanted) in [
+            ("https://h.example/a/b", "https://h.example/a/b"),
+            ("https://h.example", "https://h.example"),
+            ("https://ann:pw@h.example:8443/a?token=t&b=c#d", "https://*****@h.example:8443/a?*****"),
+            ("https://tok@h.example", "https://*****@h.example"),
+            ("https://a@b:c@h.example/x@y", "https://*****@h.example/x@y"),
+            ("https://h.example/a@b?k=s", "https://h.example/a@b?*****"),
+            ("https://h.example#secret", "https://h.example#*****"),
+            ("ann:pw@h.example/a", "*****@h.example/a"),
+            ("https://h.example/a?", "https://h.example/a?"),
+            ("", ""),
+        ] {
+            for name in ["webhookURL", "logURL", "url", "jwks_uri", "WEBHOOKURL"] {
+                let mut check =
+                    json!({"checks": [{"parameters": {name: address, "others": [{name: [address]}]}}]});
+                mask(&mut check);
+                let parameters = &check["checks"][0]["parameters"];
+                assert_eq!(
+                    (&parameters[name], &parameters["others"][0][name][0]),
+                    (&json!(wanted), &json!(wanted))
+                );
+            }
+        }
+    }
 
     #[test]
     fn secrets_are_masked_wherever_they_stand() {
