@@ -224,4 +224,9 @@ async fn a_clients_own_host_spends_no_money_of_others() {
     };
     wait::until("three requests", async || (usage(&ids[2]).await == 3.0).then_some(())).await;
     assert_eq!([usage(&ids[0]).await, usage(&ids[1]).await], [0.0, 165.0]);
+    // A host that serves without a key of theirs may be the operator's.
+    let without_key = json!({"provider": "openai", "custom_host": provider.base_url()}).to_string();
+    let chat = Chat::new().header("x-gateway-metadata", r#"{"_user":"ann"}"#);
+    assert_eq!(chat.header("x-gateway-config", without_key).status(&gateway).await, 200);
+    wait::until("its price", async || (usage(&ids[0]).await > 0.0).then_some(())).await;
 }

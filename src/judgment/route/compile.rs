@@ -430,9 +430,9 @@ fn compile_target(
     // leaves the account to it as well, so that account is not the operator's.
     let operators_account = is_trusted || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
-    // A host of the client's goes with no key but the client's.
-    let is_clients_own =
-        client_host.is_some() && (by == Author::Client || client_host != policies.custom_host);
+    // A host of the client's goes with no key but the client's; one without a key may be the operator's, which custom_hosts.allow opens.
+    let is_named = client_host.is_some() && (by == Author::Client || client_host != policies.custom_host);
+    let is_clients_own = is_named && account.holds_secret();
     let origin = match client_host {
         Some(host) => {
             let origin = client_origin(sources, &host)?;
