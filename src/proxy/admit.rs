@@ -11,7 +11,7 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
-use http::{HeaderMap, HeaderValue, Method, Version};
+use http::{HeaderValue, Method, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, TokenShape, batch_provider,
@@ -19,7 +19,7 @@ use judgment::route::admission::{
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
-use memory::auth::{self, ClientIdentity};
+use memory::auth::{self, ClientIdentity, KeySearch};
 use memory::net::inbound::content_coding::ContentCoding;
 use memory::state::authentication;
 use memory::state::held_bytes::Hold;
@@ -313,7 +313,7 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     let header = session.req_header();
     let parent = header.headers.get(&TRACEPARENT);
     ctx.span.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
-    ctx.span.trace_id = trace_id(&header.headers, ctx.span.parent, &snapshot);
+    ctx.span.trace_id = trace_id(header, ctx.span.parent, &snapshot);
     ctx.reply.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
     ctx.reply.allowed_origin = cors::allowed_origin(snapshot.settings.cors.as_ref(), &header.headers);
     ctx.reply.is_http10 = header.version == http::Version::HTTP_10;
@@ -335,10 +335,15 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     snapshot
 }
 
-/// The client's trace id, or the one in its `traceparent`, or a new one.
-fn trace_id(headers: &HeaderMap, parent: Option<TraceParent>, snapshot: &SettingsSnapshot) -> Arc<str> {
+/// The client's trace id, or the one in its `traceparent`, or a new one. One with a service key in it is none.
+fn trace_id(header: &RequestHeader, parent: Option<TraceParent>, snapshot: &SettingsSnapshot) -> Arc<str> {
+    let headers = &header.headers;
     let given = snapshot.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
-    if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
+    let is_good = |id: &&str| {
+        let search = || KeySearch::new(headers, &header.uri, &snapshot.service_keys);
+        !id.is_empty() && id.len() <= 256 && !search().is_in_name(id)
+    };
+    if let Some(id) = given.filter(is_good) {
         return id.into();
     }
     parent.map_or_else(new_trace_id, |parent| parent.trace_id().into())

@@ -14,6 +14,7 @@
 mod body_reading;
 mod endpoint;
 mod form_model;
+mod key_places;
 pub mod key_rules;
 pub mod meant;
 mod model_query;
@@ -211,6 +212,7 @@ impl<'a> RequestHead<'a> {
             )));
         }
         connection_header::check(self.headers)?;
+        key_places::check(self)?;
         if responses_socket::is_requested(self) {
             return Ok(Plane::ResponsesSocket);
         }

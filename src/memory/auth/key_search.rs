@@ -51,6 +51,18 @@ impl<'a> KeySearch<'a> {
             || text.contains('%') && has(&percent_decode(text.as_bytes()).collect::<Vec<u8>>())
     }
 
+    /// Whether a text that requests are found by (a path, a trace id, metadata) has the client's key or a stored one in it.
+    pub fn is_in_name(&self, text: &str) -> bool {
+        let has = |text: &[u8]| self.is_in_bytes(text) || has_stored_key(text);
+        has(text.as_bytes())
+            || text.contains('%') && has(&percent_decode(text.as_bytes()).collect::<Vec<u8>>())
+    }
+
+    /// A URI as it may be kept: without its path where that has a key in it.
+    pub fn kept_uri(&self, uri: &Uri) -> Uri {
+        if self.is_in_name(uri.path()) { Uri::from_static("/*****") } else { uri.clone() }
+    }
+
     /// Whether a header for credentials or cookies contains any service key.
     pub fn is_in_credentials(&self, value: &HeaderValue) -> bool {
         if self.keys.is_empty() {
@@ -208,6 +220,25 @@ mod tests {
         );
         for text in ["", "key-one", "a key-two-2 b", "gk_", &mistyped, "configs"] {
             assert!(!search.is_in_text(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_what_requests_are_found_by() {
+        let keys = keys("auth: {keys: [{name: a, key: key-one/1}]}\n");
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", HeaderValue::from_static("Bearer key-one/1"));
+        let uri = Uri::from_static("/v1/models");
+        let search = KeySearch::new(&headers, &uri, &keys);
+        let stored = key_format::NewKey::make(&key_format::KeyHash::new(b"pepper"), None).unwrap();
+        let stored = format!("/v1/proxy/{}/x", stored.text.expose());
+        for path in ["/v1/proxy/key-one/1", "/v1/key-one%2F1/x", "/v1/%6bey-one/1", &stored] {
+            assert!(search.is_in_name(path), "{path}");
+            assert_eq!(search.kept_uri(&path.parse().unwrap()), "/*****");
+        }
+        for path in ["/v1/models", "/v1/proxy/key-one/2", "/v1/gk_/x"] {
+            assert!(!search.is_in_name(path), "{path}");
+            assert_eq!(search.kept_uri(&path.parse().unwrap()), path);
         }
     }
 

@@ -11,6 +11,7 @@ use super::request_context::RequestContext;
 use jiff::Timestamp;
 use judgment::route::plan::Reason;
 use knowledge::price::RequestPrices;
+use memory::auth::KeySearch;
 use memory::state::tokenizer::Tokenizer;
 use std::time::{Duration, Instant};
 use words::api::token_estimate::CountText;
@@ -96,10 +97,12 @@ const fn is_of_provider(kind: Kind) -> bool {
 
 fn received<D: Downstream>(client: &D, ctx: &RequestContext, noted: &RecordBuilder) -> ReceivedRequest {
     let is_control = noted.source == RecordSource::Control;
+    let request = client.request();
     ReceivedRequest {
         client_address: client.client_address(),
-        method: client.request().method.clone(),
-        uri: client.request().uri.clone(),
+        method: request.method.clone(),
+        uri: KeySearch::new(&request.headers, &request.uri, &ctx.snapshot.service_keys)
+            .kept_uri(&request.uri),
         operation: if is_control { "control" } else { ctx.api.operation.label() },
         bytes: noted.traffic.bytes_in,
     }

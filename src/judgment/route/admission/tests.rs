@@ -210,3 +210,27 @@ fn a_form_is_read_where_a_provider_has_a_list_of_models() {
         assert_eq!(plane.unwrap(), Plane::Data { body }, "{list}");
     }
 }
+
+/// Neither what is passed on nor what is kept has the client's key in it.
+#[test]
+fn a_key_where_it_would_be_kept_is_refused() {
+    const CHAT: &str = "POST /v1/chat/completions";
+    const KEY: &str = "tp-tests-0123456789";
+    for (request, header, wanted) in [
+        (CHAT, r#"x-gateway-metadata: {"_user":"ann"}"#, None),
+        (CHAT, "x-gateway-trace-id: tp-tests", None),
+        ("GET /v1/proxy/KEY/x", "accept: a", Some("the path")),
+        ("GET /v1/proxy/x%2FKEY", "accept: a", Some("the path")),
+        (CHAT, r#"x-gateway-metadata: {"_user":"KEY"}"#, Some("x-gateway-metadata")),
+        (CHAT, r#"x-portkey-metadata: {"a":"b KEY"}"#, Some("x-portkey-metadata")),
+        (CHAT, "x-gateway-span-name: KEY", Some("x-gateway-span-name")),
+        (CHAT, "x-gateway-parent-span-id: KEY", Some("x-gateway-parent-span-id")),
+        (CHAT, "x-gateway-trace-id: a-KEY", Some("x-gateway-trace-id")),
+    ] {
+        let lines = format!("x-gateway-api-key: {KEY}\n{}", header.replace("KEY", KEY));
+        let refusal = judged(&request.replace("KEY", KEY), &lines).err();
+        let message = refusal.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+        assert_eq!(refusal.as_ref().map(Error::status), wanted.map(|_| 400), "{request} {header}");
+        assert!(message.contains(wanted.unwrap_or_default()) && !message.contains(KEY), "{message}");
+    }
+}
