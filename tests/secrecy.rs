@@ -177,9 +177,7 @@ async fn echoing_provider() -> Provider {
         } else {
             media.to_owned()
         };
-        // The headers of a stream are sent before it fails.
-        let echo = if media.contains("json") { format!("x-echo: {KEY}\r\n") } else { String::new() };
-        format!("HTTP/1.1 {status}\r\ncontent-type: {media}\r\n{echo}content-length: {length}\r\n\r\n{body}")
+        format!("HTTP/1.1 {status}\r\ncontent-type: {media}\r\nx-echo: {KEY}\r\ncontent-length: {length}\r\n\r\n{body}")
             .into_bytes()
     })
     .await

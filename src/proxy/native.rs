@@ -146,11 +146,13 @@ pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHea
         complete_negotiation(&client.headers, response);
     }
     let failed = response.status.as_u16() >= 400;
-    if let Some(attempt) = ctx.request.facts.attempt.as_ref().filter(|_| failed) {
+    if let Some(attempt) = &ctx.request.facts.attempt {
         let mask = attempt.credential_mask();
         mask_headers(response, &mask);
-        let withheld = withheld(response, &mask);
-        ctx.masked = Some(Box::new(MaskedBody::new(mask, withheld)));
+        if failed {
+            let withheld = withheld(response, &mask);
+            ctx.masked = Some(Box::new(MaskedBody::new(mask, withheld)));
+        }
     }
     response_headers::response_filter(response, &mut ctx.request);
 }

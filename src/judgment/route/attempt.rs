@@ -468,7 +468,7 @@ impl Attempt {
         Translation::own_dialect(self.operation, provider, model, strict, request.body.as_ref())
     }
 
-    /// What masks its credentials in a failing response.
+    /// What masks its credentials in what the provider sends back.
     pub fn credential_mask(&self) -> CredentialMask {
         CredentialMask::new(&self.target.account, &self.auth, self.fetched.as_deref())
     }

@@ -1,8 +1,8 @@
 //! Masks our own credentials in what a provider sends back: a provider (or a proxy before it) that echoes a request in its
 //! error would hand the operator's key to the client.
 //!
-//! Only for failing responses and error events. A credential is replaced by as many asterisks, so that the length of the
-//! response stays what its header says. A failing response that is compressed cannot be searched, and is withheld.
+//! Headers of all responses are searched, and bodies of failing ones and error events alone. A credential is replaced by as many asterisks, so
+//! that the length of the response stays what its header says. A failing response that is compressed cannot be searched, and is withheld.
 
 use super::spelling;
 use super::token_exchange::Credentials;

@@ -404,7 +404,9 @@ fn client_header(
         let _ = header.set_status(StatusCode::OK);
     }
     let case = HeaderCase::for_response(ctx, &header);
+    let mask = run.attempt.credential_mask();
     edit_response_headers(&mut header, case, |headers| {
+        mask.headers(headers);
         if body.has_own_type() {
             let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
             for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
