@@ -2,16 +2,15 @@
 //!
 //! Case counts, and a word is found inside of others.
 
+mod all_terms;
+
 use super::{BOTH, NOT};
 use crate::guard::check::{CheckKind, Finder, LocalCheck, Match, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional, required};
 use crate::guard::subject::Subject;
-use aho_corasick::automaton::Automaton;
-use aho_corasick::nfa::contiguous::NFA;
-use aho_corasick::{Anchored, Input};
+use all_terms::AllTerms;
 use serde_json::json;
-use std::collections::HashSet;
 use std::ops::Range;
 
 pub(crate) const CONTAINS: CheckKind = CheckKind {
@@ -48,14 +47,6 @@ struct Contains {
     not: bool,
 }
 
-/// Finds words in one pass over a text, however many they are.
-#[derive(Debug)]
-struct AllTerms {
-    automaton: NFA,
-    /// The places of its patterns in the list of words.
-    places: Vec<usize>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Any,
@@ -75,40 +66,8 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
         let message = format!("There may be at most {MAX_TERMS} words, of {MAX_BYTES} bytes together");
         return Err(Unusable::new("words", message));
     }
-    let all = if terms.len() > FEW { Some(AllTerms::new(&terms)?) } else { None };
+    let all = (terms.len() > FEW).then(|| AllTerms::new(&terms));
     Ok(Prepared::Local(Box::new(Contains { terms, all, operator, not: parameters.flag("not") })))
-}
-
-impl AllTerms {
-    fn new(terms: &[String]) -> Result<Self, Unusable> {
-        let listed = terms.iter().enumerate().filter(|(_, term)| !term.is_empty());
-        let (places, patterns): (Vec<usize>, Vec<&String>) = listed.unzip();
-        let automaton = NFA::new(patterns).map_err(|why| Unusable::new("words", why.to_string()))?;
-        Ok(Self { automaton, places })
-    }
-
-    /// The places of the words that a text has. In time linear in the text and the words: what a state of the automaton stands for is
-    /// taken once.
-    fn found_in(&self, text: &str) -> HashSet<usize> {
-        let mut found = HashSet::new();
-        let mut visited = HashSet::new();
-        let Ok(mut state) = self.automaton.start_state(Anchored::No) else { return found };
-        for byte in text.bytes() {
-            state = self.automaton.next_state(Anchored::No, state, byte);
-            if self.automaton.is_match(state) && visited.insert(state) {
-                let patterns = (0..self.automaton.match_len(state))
-                    .map(|index| self.automaton.match_pattern(state, index).as_usize());
-                found.extend(patterns.filter_map(|pattern| self.places.get(pattern)));
-            }
-        }
-        found
-    }
-
-    /// The word that ends first.
-    fn first_in(&self, text: &str) -> Option<(usize, Range<usize>)> {
-        let found = self.automaton.try_find(&Input::new(text)).ok().flatten()?;
-        Some((*self.places.get(found.pattern().as_usize())?, found.range()))
-    }
 }
 
 impl Contains {
@@ -174,7 +133,7 @@ impl Finder for Contains {
     fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
         let part = text.get(range.clone()).unwrap_or_default();
         if let Some(all) = &self.all {
-            if all.places.len() < self.terms.len() {
+            if all.count() < self.terms.len() {
                 // An empty word is everywhere.
                 let range = range.start..range.start;
                 return vec![Match { range, replacement: None, detail: json!("") }];
