@@ -73,7 +73,10 @@ impl BodyTexts {
         if let Some(body) = Object::read(source.trim()) {
             reader.found.is_object = true;
             match reading {
-                Reading::Request => reader.request(&body),
+                Reading::Request => {
+                    reader.request(&body);
+                    reader.documents(&body);
+                }
                 Reading::AnyRequest => reader.any_request(&body),
                 Reading::Response => reader.response(&body),
             }

@@ -344,6 +344,37 @@ fn declarations_and_names_of_files_are_judged_by_choice() {
         ),
         (Operation::Responses, json!({"input": "a", "tools": [{"type": "function", "name": SECRET}]}), tools),
         (
+            Operation::Messages,
+            json!({"messages": [], "context_management": {"edits": [{"type": "compact_20260112", "instructions": SECRET}]}}),
+            tools,
+        ),
+        (Operation::Messages, json!({"messages": [], "tools": [{"input_examples": [{"a": SECRET}]}]}), tools),
+        (
+            Operation::Messages,
+            json!({"messages": [], "tools": [{"input_schema": {"properties": {"a": {"enum": [SECRET]}}}}]}),
+            tools,
+        ),
+        (
+            Operation::ChatCompletions,
+            json!({"messages": [], "tools": [{"function": {"parameters": {"properties": {"a": {"const": SECRET}}}}}]}),
+            tools,
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "mcp", "server_description": SECRET}]}),
+            tools,
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "custom", "format": {"type": "grammar", "definition": SECRET}}]}),
+            tools,
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "shell", "environment": {"skills": [{"description": SECRET}]}}]}),
+            tools,
+        ),
+        (
             Operation::Responses,
             json!({"input": [{"type": "additional_tools", "tools": [{"name": SECRET}]}]}),
             tools,
@@ -379,6 +410,27 @@ fn declarations_and_names_of_files_are_judged_by_choice() {
             subject.select(selection);
             assert_eq!(is_denied(&subject) && subject.text().is_some(), denied, "{body} {selection:?}");
         }
+    }
+}
+
+/// What the model reads besides messages each time, whatever the scope.
+#[test]
+fn documents_of_a_chat_are_judged_and_changed() {
+    for documents in [
+        json!([SECRET]),
+        json!([{"id": "1", "data": SECRET}]),
+        json!([{"id": "1", "data": {"text": SECRET}}]),
+        json!([{"data": {"title": SECRET, "snippet": "a"}}]),
+        json!([{"id": SECRET}]),
+        json!([{"text": SECRET}]),
+    ] {
+        let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]);
+        let body = json!({"model": "m", "messages": messages, "documents": documents});
+        let mut subject = Subject::of_request(Operation::ChatCompletions, &body.to_string());
+        assert!(is_denied(&subject), "{body}");
+        let texts = subject.texts.iter().map(|text| Some(text.text.replace(SECRET, REDACTED))).collect();
+        assert!(subject.apply(&Change::Texts(texts)), "{body}");
+        assert!(!subject.source.contains(SECRET), "{}", subject.source);
     }
 }
 

@@ -18,9 +18,19 @@ const CHATS: [&str; 2] = ["messages", "contents"];
 /// The members of a part that have its text, or contents of their own.
 const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
 
-/// The members of a request that declare tools or the form of a response.
-const DECLARATIONS: [&str; 7] =
-    ["tools", "functions", "response_format", "text", "output_format", "output_config", "generationConfig"];
+/// The members of a request that declare tools or the form of a response, or tell the model how to use them: skills of a container, and how
+/// a context is compacted (<https://docs.claude.com/en/api/messages>).
+const DECLARATIONS: [&str; 9] = [
+    "tools",
+    "functions",
+    "response_format",
+    "text",
+    "output_format",
+    "output_config",
+    "generationConfig",
+    "container",
+    "context_management",
+];
 
 /// The members that name a file.
 const FILE_NAMES: [&str; 4] = ["filename", "file_name", "displayName", "display_name"];
@@ -92,6 +102,14 @@ impl<'t> Reader<'t> {
                 self.request(&inner);
                 self.depth -= 1;
             }
+        }
+    }
+
+    /// The documents of a chat, which the model reads each time (<https://docs.cohere.com/reference/chat>).
+    pub(super) fn documents(&mut self, body: &Object<'t>) {
+        for documents in body.every("documents") {
+            self.text(documents, true);
+            items(documents).iter().for_each(|document| self.all_texts(document, true));
         }
     }
 
