@@ -115,6 +115,10 @@ const SHARED: [(&str, Type); 4] = [
     ("credentials", Type::Object),
 ];
 
+/// The most checks that call other servers in the lists of a phase: each gets the whole text of every request. Those that a workspace has by
+/// default are not counted.
+const MAX_OUTSIDE: usize = 20;
+
 /// The longest time limit that a config may give a check, milliseconds.
 const MAX_TIME_LIMIT_MS: f64 = 120_000.0;
 
@@ -146,6 +150,14 @@ impl HookCompiler<'_> {
                 };
                 compiled.extend(hook);
             }
+        }
+        let calls = compiled.iter().skip(first).flat_map(|hook| &hook.checks);
+        let calls = calls.filter(|check| check.calls_outside()).count();
+        if calls > MAX_OUTSIDE {
+            let message = format!(
+                "has {calls} checks that call other servers, with those of the lists beside it; there may be at most {MAX_OUTSIDE}"
+            );
+            self.problems.push(*guardrails, None, message);
         }
         (!compiled.is_empty()).then(|| Arc::new(HookSet { phase, hooks: compiled }))
     }
@@ -407,7 +419,7 @@ impl Hook {
 
     /// Whether one of its checks calls another server.
     pub fn calls_outside(&self) -> bool {
-        self.checks.iter().any(|check| matches!(check.prepared, Ok(Prepared::Remote(_))))
+        self.checks.iter().any(HookCheck::calls_outside)
     }
 
     /// Whether it sends what it looks at to a server that a config names.
@@ -453,6 +465,11 @@ impl Hook {
 }
 
 impl HookCheck {
+    /// Whether it calls another server.
+    fn calls_outside(&self) -> bool {
+        matches!(self.prepared, Ok(Prepared::Remote(_)))
+    }
+
     pub(super) fn may_change(&self) -> bool {
         match &self.prepared {
             Ok(Prepared::Local(check)) => check.may_change(),

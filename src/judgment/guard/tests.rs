@@ -10,6 +10,7 @@ use words::config::node::Node;
 use words::config::pattern::PatternBudget;
 use words::config::policies::HookLists;
 use words::config::read::{Cursor, Problems};
+use words::error::Problem;
 
 /// In `docs/guardrails.md`: what follows is written by the test below.
 const MARKER: &str = "<!-- checks: written by a test -->";
@@ -163,9 +164,17 @@ fn of_other_types(kind: Type) -> Vec<Value> {
 /// The paths of the problems of a check with these parameters in a config that comes with a request.
 fn problem_paths(kind: &CheckKind, parameters: &Map<String, Value>) -> Vec<String> {
     let phase = kind.phases[0];
+    let prefix = format!("{}[0].{}.", phase.lists()[1], kind.id);
+    let problems = problems_of(&json!([{kind.id: parameters}]), phase);
+    let paths = problems.into_iter().map(|problem| problem.path);
+    paths.map(|path| path.strip_prefix(&prefix).unwrap_or(&path).to_owned()).collect()
+}
+
+/// The problems of guardrails in a config that comes with a request.
+fn problems_of(guardrails: &Value, phase: HookPhase) -> Vec<Problem> {
     let problems = Problems::default();
     let patterns = PatternBudget::default();
-    let guardrails = json!([{kind.id: parameters}]).to_string();
+    let guardrails = guardrails.to_string();
     let node = Node::from_json(guardrails.as_bytes()).unwrap();
     let items = Cursor::root(&node, &problems).list().unwrap();
     let list = items.iter().filter_map(|at| Guardrail::read(at, phase, HookKind::Guardrail)).collect();
@@ -173,9 +182,34 @@ fn problem_paths(kind: &CheckKind, parameters: &Map<String, Value>) -> Vec<Strin
     let compiler =
         HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict: false };
     compiler.compile(&[], &lists, phase);
-    let prefix = format!("{}[0].{}.", phase.lists()[1], kind.id);
-    let paths = problems.into_vec().into_iter().map(|problem| problem.path);
-    paths.map(|path| path.strip_prefix(&prefix).unwrap_or(&path).to_owned()).collect()
+    problems.into_vec()
+}
+
+/// One request is no means to have the gateway call a server a thousand times.
+#[test]
+fn only_so_many_checks_of_a_phase_may_call_other_servers() {
+    let webhook = json!({"default.webhook": {"webhookURL": "https://a.example"}});
+    let pair = json!({
+        "default.log": {"logURL": "https://a.example"},
+        "default.modelJudge": {"provider": "@p", "model": "m", "instructions": "i"},
+    });
+    let local = json!({"default.contains": {"words": ["a"]}});
+    for phase in [HookPhase::Before, HookPhase::After] {
+        for (guardrails, is_fine) in [
+            (vec![&webhook; 20], true),
+            (vec![&webhook; 21], false),
+            (vec![&pair; 10], true),
+            (vec![&pair; 11], false),
+            (vec![&local; 60], true),
+        ] {
+            let found = problems_of(&json!(guardrails), phase);
+            assert_eq!(found.is_empty(), is_fine, "{guardrails:?} {found:?}");
+            let is_named = |problem: &Problem| {
+                problem.path == phase.lists()[1] && problem.message.contains("at most 20")
+            };
+            assert!(found.iter().all(is_named), "{found:?}");
+        }
+    }
 }
 
 /// A guardrail that cannot work would let everything pass.
