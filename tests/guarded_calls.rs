@@ -250,13 +250,19 @@ async fn the_scope_decides_how_much_of_a_history_is_judged_and_the_result_has_wh
     assert_eq!(answer.status, 400, "{}", answer.text);
 }
 
-/// A workspace with these guardrails for requests and for answers.
+/// A workspace whose guardrail denies a secret in requests and in answers. Its key.
 async fn guarded_workspace(gateway: &Gateway) -> String {
+    let check = json!({"id": "default.contains", "parameters": {"operator": "none", "words": [SECRET]}});
+    let defaults = json!({"input_guardrails": ["secret"], "output_guardrails": ["secret"]});
+    workspace_with(gateway, &json!([check]), defaults).await
+}
+
+/// A workspace with a guardrail `secret` of these checks, and these defaults. Its key.
+async fn workspace_with(gateway: &Gateway, checks: &Value, defaults: Value) -> String {
     let (id, key) = crate::analytics::workspace(gateway, "own").await;
-    let check = json!([{"id": "default.contains", "parameters": {"operator": "none", "words": [SECRET]}}]);
-    let saved = json!({"name": "secret", "slug": "secret", "workspace_id": id, "checks": check, "actions": {"deny": true}});
+    let saved = json!({"name": "secret", "slug": "secret", "workspace_id": id, "checks": checks, "actions": {"deny": true}});
     gateway.create("/v1/guardrails", &saved).await;
-    let defaults = json!({"defaults": {"input_guardrails": ["secret"], "output_guardrails": ["secret"]}});
+    let defaults = json!({"defaults": defaults});
     let call = gateway.control(Method::PUT, &format!("/v1/admin/workspaces/{id}")).json(&defaults);
     assert_eq!(call.send().await.unwrap().status(), 200);
     key
@@ -352,5 +358,52 @@ async fn a_response_of_several_choices_that_the_workspace_denies_is_sent_to_no_w
         let answer = call.send().await.unwrap();
         assert_eq!(answer.status(), wanted, "{texts:?}");
         assert_eq!(hooks.received().len() > before, wanted == 200, "{texts:?}");
+    }
+}
+
+/// What the workspace redacts of an answer is in no result of a client's checks, in no call of theirs to a server, and in no results that are
+/// logged, whole and streamed.
+#[tokio::test]
+async fn what_the_workspace_redacts_is_in_no_result_and_no_webhook() {
+    let gateway = Gateway::start(STANDARD);
+    let redact =
+        json!({"id": "default.regexReplace", "parameters": {"rule": "KES[A-Z]+", "redactText": "***"}});
+    let count = json!({"id": "default.wordCount", "parameters": {"minWords": 1, "maxWords": 900}});
+    let key =
+        workspace_with(&gateway, &json!([count, redact]), json!({"output_guardrails": ["secret"]})).await;
+    let hooks = provider(r#"{"verdict":true}"#).await;
+    let url = format!("http://127.0.0.1:{}/", hooks.port);
+    let answer = WHOLE_CHAT.replace("hello world", &format!("it is {SECRET} and more"));
+    let checks = json!({
+        "default.regexMatch": {"rule": "([\\s\\S]*)"},
+        "default.wordCount": {"minWords": 100, "maxWords": 200},
+        "default.endsWith": {"suffix": "zz"},
+        "default.contains": {"words": ["TREL"]},
+        "default.log": {"logURL": url},
+        "default.webhook": {"webhookURL": url},
+    });
+    for streamed in [false, true] {
+        let sent = if streamed {
+            let delta = json!({"content": format!("it is {SECRET} and more")});
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": "stop"});
+            events(&[
+                json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}),
+            ]) + "data: [DONE]\n\n"
+        } else {
+            answer.clone()
+        };
+        let (_upstream, target) = speaking("openai", &sent).await;
+        let more = json!({"output_guardrails": [checks], "strict_std_compliance": false});
+        let call = client().post(format!("{}{CHAT}", gateway.data_url())).header("x-gateway-api-key", &key);
+        let call = call.header("x-gateway-config", with(&target, more).to_string());
+        let response = call.json(&body(CHAT, streamed)).send().await.unwrap();
+        let text = response.text().await.unwrap();
+        assert!(text.contains("it is *** and more") && text.contains("matchedText"), "{text}");
+        assert!(!text.contains("KES"), "{streamed} {text}");
+    }
+    assert_eq!(hooks.received().len(), 4);
+    for call in hooks.received() {
+        let got = String::from_utf8_lossy(&call.body).into_owned();
+        assert!(got.contains("***") && !got.contains("KES"), "{got}");
     }
 }

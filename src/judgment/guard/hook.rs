@@ -49,6 +49,8 @@ pub struct Hook {
     pub denies_on_fail: bool,
     pub denies_on_success: bool,
     pub stream: Option<StreamMode>,
+    /// It sees a stream only when a hook of the workspace has seen all of it.
+    pub is_behind_workspace: bool,
     /// How many bytes of a stream are held back for what may begin in them; `None`: as many as its checks need.
     pub overlap: Option<usize>,
     /// What the client is told when it denies.
@@ -159,6 +161,7 @@ impl HookCompiler<'_> {
             );
             self.problems.push(*guardrails, None, message);
         }
+        hold_behind_workspace(&mut compiled);
         (!compiled.is_empty()).then(|| Arc::new(HookSet { phase, hooks: compiled }))
     }
 
@@ -231,6 +234,7 @@ impl HookCompiler<'_> {
             denies_on_fail: hook.deny.or(denies(&hook.on_fail)).unwrap_or_default(),
             denies_on_success: denies(&hook.on_success).unwrap_or_default(),
             stream: hook.stream,
+            is_behind_workspace: false,
             overlap: hook.overlap_bytes,
             message: hook.message.as_deref().map(Arc::from),
             checks,
@@ -333,6 +337,17 @@ impl HookCompiler<'_> {
             }
         }
         is_fine
+    }
+}
+
+/// Where a hook of the workspace must see a whole stream, no window of a config looks at it or changes it before; and no window of the
+/// workspace, where that hook changes it.
+pub(super) fn hold_behind_workspace(hooks: &mut [Hook]) {
+    let held = |hook: &&Hook| hook.is_of_workspace && hook.stream_use() == StreamUse::Whole;
+    let is_held = hooks.iter().any(|hook| held(&hook));
+    let is_changed = hooks.iter().filter(held).any(Hook::may_change);
+    for hook in hooks.iter_mut().filter(|hook| hook.stream_use() == StreamUse::Window) {
+        hook.is_behind_workspace = if hook.is_of_workspace { is_changed } else { is_held };
     }
 }
 
@@ -457,6 +472,7 @@ impl Hook {
     pub fn is_windowed(&self) -> bool {
         let has_bound = self.overlap.is_some() || self.checks.iter().all(|check| check.longest().is_some());
         match self.stream {
+            _ if self.is_behind_workspace => false,
             Some(StreamMode::Buffer) => false,
             Some(StreamMode::Window) => self.fits_window(),
             None => self.fits_window() && has_bound,

@@ -1,7 +1,8 @@
 //! Runs the hooks of a phase over a subject.
 //!
-//! Hooks run at once, and so do the checks of a hook; those that change the subject run one after another, each on what the one before it left.
-//! Those of the workspace run again on what the hooks of a config have made of the subject: no config undoes what they decide.
+//! Checks that change the subject run first, one after another, each on what the one before it left: those of the workspace, then those of a
+//! config. Those that judge see what is left, so that no result repeats what was redacted; they run at once. Those of the workspace see what its
+//! own hooks left, and run again on what the hooks of a config have made of it: no config undoes or hides what they decide.
 //! Not here: what follows from the results (`engine`).
 
 use super::check::Prepared;
@@ -13,8 +14,11 @@ use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
 use super::subject::Subject;
 use futures_util::future::{join, join_all};
+use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 use memory::state::large_work::{LargeWork, translation};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use words::config::hooks::{HookKind, HookPhase};
@@ -66,6 +70,40 @@ enum Pass {
 /// The results of the checks of one hook, by their place in it.
 type Places = Vec<(usize, CheckResult)>;
 
+/// A hook with its place in the list.
+type Placed<'h> = (usize, &'h Hook);
+
+/// The checks of one hook that have run.
+struct HookRun {
+    checks: Places,
+    /// What they looked at.
+    judged: Option<Judged>,
+    started: Instant,
+    taken: Duration,
+    created_at: Timestamp,
+}
+
+/// The hooks that have run, by their places.
+#[derive(Default)]
+struct HookRuns(BTreeMap<usize, HookRun>);
+
+/// The subject as it is changed.
+struct Changed {
+    subject: Subject,
+    placeholders: Vec<(String, String)>,
+}
+
+/// The hooks of a phase while they run.
+struct Phase<'h> {
+    of_workspace: Vec<Placed<'h>>,
+    of_config: Vec<Placed<'h>>,
+    changed: Changed,
+    is_changed_by_config: bool,
+    first: HookRuns,
+    /// Those of the workspace, on what hooks of a config have changed.
+    again: HookRuns,
+}
+
 impl PhaseRun {
     pub fn denies(&self) -> bool {
         self.results.iter().any(|result| result.deny)
@@ -97,115 +135,137 @@ impl PhaseRun {
 }
 
 impl Run<'_> {
-    /// Runs these hooks.
+    /// Runs these hooks: those of the workspace, then those of a config; of each the checks that change the subject first, and then those that
+    /// judge what is left.
     pub async fn hooks<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let hooks: Vec<&Hook> = hooks.filter(|hook| hook.sees(subject.available)).collect();
-        let mut changed = subject.clone();
-        let mut placeholders = Vec::new();
-        let mut all: Vec<(usize, HookResult)> = Vec::with_capacity(hooks.len());
-        for stage in stages(&hooks, subject.phase) {
-            // A response that the workspace denies is sent to no server that a config names.
-            if !stage.is_empty() && !all.iter().any(|(_, result)| result.deny) {
-                all.extend(self.stage(stage, subject, &mut changed, &mut placeholders).await);
-            }
+        // A response that the workspace denies is sent to no server that a config names.
+        let is_staged =
+            subject.phase == HookPhase::After && hooks.iter().any(|hook| hook.sends_outside_for_config());
+        let mut phase = Phase::new(&hooks, subject);
+        phase.first = self.change(&phase.of_workspace, &mut phase.changed, Pass::First).await;
+        let left = phase.changed.subject.clone();
+        if is_staged {
+            let judged = self.judge(&phase.of_workspace, &left).await;
+            phase.first.add(judged);
+            self.staged(&mut phase).await;
+        } else {
+            let of_workspace = phase.of_workspace.clone();
+            let judged = self.judge(&of_workspace, &left);
+            let ((), judged) = join(self.of_config(&mut phase), judged).await;
+            phase.first.add(judged);
         }
-        all.sort_by_key(|(place, _)| *place);
-        let is_changed_by_config = |(place, result): &(usize, HookResult)| {
-            result.transformed && hooks.get(*place).is_some_and(|hook| !hook.is_of_workspace)
-        };
-        if all.iter().any(is_changed_by_config) {
-            // Checks that judge run after checks that change the subject.
-            for changes in [true, false] {
-                for (place, result) in &mut all {
-                    let is_next = |hook: &&&Hook| hook.is_of_workspace && hook.may_change() == changes;
-                    let Some(hook) = hooks.get(*place).filter(is_next) else { continue };
-                    let again = self.hook(hook, &mut changed, &mut placeholders, Pass::Again).await;
-                    result.take_again(again);
-                }
-            }
+        phase.finish(&hooks)
+    }
+
+    /// What follows the workspace's hooks where a hook of a config calls another server with a response.
+    async fn staged(&self, phase: &mut Phase<'_>) {
+        if phase.first.denies(&phase.of_workspace) {
+            return;
         }
-        let denying = all.iter().find(|(_, result)| result.deny).and_then(|(place, _)| hooks.get(*place));
-        let message = denying.and_then(|hook| hook.message.as_deref()).map(str::to_owned);
-        let is_changed = all.iter().any(|(_, result)| result.transformed);
-        PhaseRun {
-            results: all.into_iter().map(|(_, result)| result).collect(),
-            changed: is_changed.then_some(changed),
-            placeholders,
-            message,
+        self.change_for_config(phase).await;
+        let again = self.judge_again(phase).await;
+        phase.again.add(again);
+        if !phase.again.denies(&phase.of_workspace) {
+            let judged = self.judge(&phase.of_config, &phase.changed.subject).await;
+            phase.first.add(judged);
         }
     }
 
-    /// Runs hooks with their places, all at once.
-    async fn stage(
-        &self,
-        hooks: Vec<(usize, &Hook)>,
-        subject: &Subject,
-        changed: &mut Subject,
-        placeholders: &mut Vec<(String, String)>,
-    ) -> Vec<(usize, HookResult)> {
-        let (changing, judging): (Vec<_>, Vec<_>) =
-            hooks.into_iter().partition(|(_, hook)| hook.may_change());
-        let judged = join_all(judging.into_iter().map(|(place, hook)| async move {
-            let mut own = subject.clone();
-            (place, self.hook(hook, &mut own, &mut Vec::new(), Pass::First).await)
-        }));
-        let in_turn = async {
-            let mut results = Vec::with_capacity(changing.len());
-            for (place, hook) in changing {
-                results.push((place, self.hook(hook, changed, placeholders, Pass::First).await));
-            }
-            results
-        };
-        let (mut judged, in_turn) = join(judged, in_turn).await;
-        judged.extend(in_turn);
-        judged
+    /// The hooks of a config, and what the workspace's find in what these changed.
+    async fn of_config(&self, phase: &mut Phase<'_>) {
+        self.change_for_config(phase).await;
+        let judged = self.judge(&phase.of_config, &phase.changed.subject);
+        let (again, judged) = join(self.judge_again(phase), judged).await;
+        phase.again.add(again);
+        phase.first.add(judged);
     }
 
-    async fn hook(
+    /// Has the hooks of a config change what those of the workspace left, and these what is changed then.
+    async fn change_for_config(&self, phase: &mut Phase<'_>) {
+        let ran = self.change(&phase.of_config, &mut phase.changed, Pass::First).await;
+        phase.is_changed_by_config = ran.0.values().any(HookRun::is_transformed);
+        phase.first.add(ran);
+        if phase.is_changed_by_config {
+            phase.again = self.change(&phase.of_workspace, &mut phase.changed, Pass::Again).await;
+        }
+    }
+
+    /// What the workspace's hooks find in what those of a config changed.
+    async fn judge_again(&self, phase: &Phase<'_>) -> HookRuns {
+        if phase.is_changed_by_config {
+            self.judge(&phase.of_workspace, &phase.changed.subject).await
+        } else {
+            HookRuns::default()
+        }
+    }
+
+    /// Runs the checks of hooks that change the subject, one after another.
+    async fn change(&self, hooks: &[Placed<'_>], changed: &mut Changed, pass: Pass) -> HookRuns {
+        let mut runs = HookRuns::default();
+        for (place, hook) in hooks.iter().copied().filter(|(_, hook)| hook.may_change()) {
+            let mut run = self.begin(hook, &mut changed.subject).await;
+            for (place, check) in changed.subject.checks_of(hook).filter(|(_, check)| check.may_change()) {
+                let result = self.change_by(hook, check, changed, pass).await;
+                run.checks.push((place, result));
+            }
+            run.taken = run.started.elapsed();
+            runs.0.insert(place, run);
+        }
+        runs
+    }
+
+    async fn change_by(
         &self,
         hook: &Hook,
-        subject: &mut Subject,
-        placeholders: &mut Vec<(String, String)>,
+        check: &HookCheck,
+        changed: &mut Changed,
         pass: Pass,
-    ) -> HookResult {
+    ) -> CheckResult {
+        let Ran { mut result, mut change } = self.check(hook, check, &changed.subject).await;
+        if pass == Pass::Again && matches!(change, Change::Body(_)) {
+            change = Change::None;
+        }
+        let bytes = translation(changed.subject.bytes());
+        result.transformed = self.large_work.run(bytes, || changed.subject.apply(&change)).await;
+        if let Change::Placeholders(_, originals) = change {
+            changed.placeholders.extend(originals);
+        }
+        result
+    }
+
+    /// Runs the checks of hooks that change nothing: the hooks at once, and their checks too where they need not be one after another.
+    async fn judge(&self, hooks: &[Placed<'_>], subject: &Subject) -> HookRuns {
+        let judges = |hook: &Hook| hook.checks.is_empty() || !hook.checks.iter().all(HookCheck::may_change);
+        let hooks = hooks.iter().copied().filter(|(_, hook)| judges(hook));
+        let runs = hooks.map(|(place, hook)| async move {
+            let mut own = subject.clone();
+            let mut run = self.begin(hook, &mut own).await;
+            let subject = &own;
+            let judging = subject.checks_of(hook).filter(|(_, check)| !check.may_change());
+            let judged = judging
+                .map(|(place, check)| async move { (place, self.check(hook, check, subject).await.result) });
+            run.checks = if hook.sequential || hook.kind == HookKind::Mutator {
+                stream::iter(judged).then(|judged| judged).collect().await
+            } else {
+                join_all(judged).await
+            };
+            run.taken = run.started.elapsed();
+            (place, run)
+        });
+        HookRuns(join_all(runs).await.into_iter().collect())
+    }
+
+    /// Reads of the subject what a hook judges.
+    async fn begin(&self, hook: &Hook, subject: &mut Subject) -> HookRun {
         let started = Instant::now();
         let created_at = Timestamp::now();
-        let is_in_turn =
-            |check: &HookCheck| hook.sequential || hook.kind == HookKind::Mutator || check.may_change();
         if !subject.is_selected(hook.selection) {
             let bytes = translation(subject.bytes());
             self.large_work.run(bytes, || subject.select(hook.selection)).await;
         }
-        let available = subject.available;
-        let run = hook.checks.iter().enumerate().filter(|(_, check)| check.needs <= available);
-        let (in_turn, at_once): (Vec<_>, Vec<_>) = run.partition(|(_, check)| is_in_turn(check));
-        let original = subject.clone();
-        let at_once = join_all(at_once.into_iter().map(|(place, check)| {
-            let original = &original;
-            async move { (place, self.check(hook, check, original).await.result) }
-        }));
-        let one_after_another = async {
-            let mut results: Places = Vec::with_capacity(in_turn.len());
-            for (place, check) in in_turn {
-                let Ran { mut result, mut change } = self.check(hook, check, subject).await;
-                if pass == Pass::Again && matches!(change, Change::Body(_)) {
-                    change = Change::None;
-                }
-                let bytes = translation(subject.bytes());
-                result.transformed = self.large_work.run(bytes, || subject.apply(&change)).await;
-                if let Change::Placeholders(_, originals) = change {
-                    placeholders.extend(originals);
-                }
-                results.push((place, result));
-            }
-            results
-        };
-        let (at_once, one_after_another) = join(at_once, one_after_another).await;
-        let mut checks: Places = at_once.into_iter().chain(one_after_another).collect();
-        checks.sort_by_key(|(place, _)| *place);
-        let checks = checks.into_iter().map(|(_, check)| check).collect();
-        let judged = hook.reads_texts().then(|| original.judged());
-        hook.result(checks, judged, started.elapsed(), created_at)
+        let judged = hook.reads_texts().then(|| subject.judged());
+        HookRun { checks: Places::new(), judged, started, taken: Duration::ZERO, created_at }
     }
 
     async fn check(&self, hook: &Hook, check: &HookCheck, subject: &Subject) -> Ran {
@@ -247,13 +307,92 @@ impl Run<'_> {
     }
 }
 
-/// The hooks with their places, in stages that run one after the other. Of a response the workspace's hooks, which stand first, come before
-/// those of a config where these call another server.
-fn stages<'h>(hooks: &[&'h Hook], phase: HookPhase) -> [Vec<(usize, &'h Hook)>; 2] {
-    let is_staged = phase == HookPhase::After && hooks.iter().any(|hook| hook.sends_outside_for_config());
-    let placed = hooks.iter().copied().enumerate();
-    let (first, second) = placed.partition(|(_, hook)| !is_staged || hook.is_of_workspace);
-    [first, second]
+impl<'h> Phase<'h> {
+    fn new(hooks: &[&'h Hook], subject: &Subject) -> Self {
+        let placed = hooks.iter().copied().enumerate();
+        let (of_workspace, of_config) = placed.partition(|(_, hook)| hook.is_of_workspace);
+        Self {
+            of_workspace,
+            of_config,
+            changed: Changed { subject: subject.clone(), placeholders: Vec::new() },
+            is_changed_by_config: false,
+            first: HookRuns::default(),
+            again: HookRuns::default(),
+        }
+    }
+
+    fn finish(mut self, hooks: &[&Hook]) -> PhaseRun {
+        let mut results = Vec::with_capacity(hooks.len());
+        let mut message = None;
+        for (place, hook) in hooks.iter().enumerate() {
+            let Some(first) = self.first.0.remove(&place) else { continue };
+            let mut result = first.result(hook);
+            if let Some(again) = self.again.0.remove(&place) {
+                result.take_again(again.result(hook));
+            }
+            if result.deny && message.is_none() {
+                message = Some(hook.message.as_deref().map(str::to_owned));
+            }
+            results.push(result);
+        }
+        let is_changed = results.iter().any(|result| result.transformed);
+        PhaseRun {
+            results,
+            changed: is_changed.then_some(self.changed.subject),
+            placeholders: self.changed.placeholders,
+            message: message.flatten(),
+        }
+    }
+}
+
+impl HookRuns {
+    /// Adds the other checks of hooks, or other hooks.
+    fn add(&mut self, other: Self) {
+        for (place, run) in other.0 {
+            match self.0.entry(place) {
+                Entry::Vacant(entry) => {
+                    entry.insert(run);
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().add(run),
+            }
+        }
+    }
+
+    /// Whether any of these hooks denies, all of whose checks have run.
+    fn denies(&self, hooks: &[Placed<'_>]) -> bool {
+        let denies = |(place, hook): &Placed<'_>| self.0.get(place).is_some_and(|run| run.denies(hook));
+        hooks.iter().any(denies)
+    }
+}
+
+impl HookRun {
+    fn is_transformed(&self) -> bool {
+        self.checks.iter().any(|(_, check)| check.transformed)
+    }
+
+    fn denies(&self, hook: &Hook) -> bool {
+        let verdict = self.checks.iter().all(|(_, check)| check.passes());
+        !hook.asynchronous && if verdict { hook.denies_on_success } else { hook.denies_on_fail }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.checks.extend(other.checks);
+        self.checks.sort_by_key(|(place, _)| *place);
+        self.taken += other.taken;
+    }
+
+    fn result(self, hook: &Hook) -> HookResult {
+        let checks = self.checks.into_iter().map(|(_, check)| check).collect();
+        hook.result(checks, self.judged, self.taken, self.created_at)
+    }
+}
+
+impl Subject {
+    /// The checks of a hook that have what they need here, with their places.
+    fn checks_of<'h>(&self, hook: &'h Hook) -> impl Iterator<Item = (usize, &'h HookCheck)> + use<'h> {
+        let available = self.available;
+        hook.checks.iter().enumerate().filter(move |(_, check)| check.needs <= available)
+    }
 }
 
 impl Run<'_> {

@@ -115,6 +115,9 @@ impl StreamView {
 
 /// Why a stream is held back.
 fn needs_whole(hook: &Hook) -> String {
+    if hook.is_behind_workspace {
+        return "a guardrail of the workspace must see the whole response first".to_owned();
+    }
     if hook.stream == Some(StreamMode::Buffer) {
         return "its `stream` is \"buffer\"".to_owned();
     }

@@ -74,6 +74,13 @@ pub struct WindowFilter {
     has_call: bool,
 }
 
+/// Whether checks change the text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    Yes,
+    No,
+}
+
 /// What the window searches for.
 enum Source {
     /// Hook and check, by their places.
@@ -121,20 +128,20 @@ impl WindowState {
         Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found, judged })
     }
 
-    /// The filters of windowed hooks, in their order. The workspace's hooks look again at the text after the config's
-    /// hooks have changed it, so that no config can undo their decision.
+    /// The filters of windowed hooks, in the order of `run`: checks that change the text, then those that judge what is left; the workspace's,
+    /// then those of the config. The workspace's look again at the text after the config's have changed it.
     pub fn filters(self: &Arc<Self>, is_windowed: impl Fn(&Hook) -> bool) -> Vec<WindowFilter> {
         let mut filters = Vec::new();
-        let windowed: Vec<(usize, &Hook)> =
-            self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook)).collect();
-        for (place, hook) in &windowed {
-            self.add_filters(*place, hook, Source::Check, &mut filters);
+        let windowed = self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook));
+        let (own, of_config): (Vec<_>, Vec<_>) = windowed.partition(|(_, hook)| hook.is_of_workspace);
+        let both = [Changes::Yes, Changes::No];
+        both.iter().for_each(|changes| self.add_filters(&own, *changes, Source::Check, &mut filters));
+        self.add_filters(&of_config, Changes::Yes, Source::Check, &mut filters);
+        if of_config.iter().any(|(_, hook)| hook.may_change()) {
+            both.iter()
+                .for_each(|changes| self.add_filters(&own, *changes, Source::CheckAgain, &mut filters));
         }
-        if windowed.iter().any(|(_, hook)| !hook.is_of_workspace && hook.may_change()) {
-            for (place, hook) in windowed.iter().filter(|(_, hook)| hook.is_of_workspace) {
-                self.add_filters(*place, hook, Source::CheckAgain, &mut filters);
-            }
-        }
+        self.add_filters(&of_config, Changes::No, Source::Check, &mut filters);
         if let Some(first) = filters.first_mut() {
             first.counts = true;
         }
@@ -143,16 +150,19 @@ impl WindowState {
 
     fn add_filters(
         self: &Arc<Self>,
-        place: usize,
-        hook: &Hook,
+        hooks: &[(usize, &Hook)],
+        changes: Changes,
         source: fn(Arc<Self>, usize, usize) -> Source,
         filters: &mut Vec<WindowFilter>,
     ) {
-        for (check, finder) in hook.checks.iter().enumerate() {
-            let Some(finder) = finder.finder() else { continue };
-            let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
-            let source = source(Arc::clone(self), place, check);
-            filters.push(WindowFilter { hold, ..WindowFilter::new(source) });
+        for (place, hook) in hooks {
+            for (check, finder) in hook.checks.iter().enumerate() {
+                let is_wanted = finder.may_change() == (changes == Changes::Yes);
+                let Some(finder) = finder.finder().filter(|_| is_wanted) else { continue };
+                let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
+                let source = source(Arc::clone(self), *place, check);
+                filters.push(WindowFilter { hold, ..WindowFilter::new(source) });
+            }
         }
     }
 

@@ -90,6 +90,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
         denies_on_fail: true,
         denies_on_success: false,
         stream: None,
+        is_behind_workspace: false,
         overlap: None,
         message: None,
         checks,
@@ -133,11 +134,12 @@ async fn hooks_and_checks_run_at_once_and_stay_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_made_one_after_another_and_the_others_see_the_original() {
+async fn changes_are_made_one_after_another_and_the_others_see_what_is_left() {
+    let is = || check(Prepared::Local(Box::new(Is("tabc"))));
     let hooks = [
-        hook("a", vec![remote(Add('a')), remote(Add('b')), check(Prepared::Local(Box::new(Is("t"))))]),
-        hook("b", vec![check(Prepared::Local(Box::new(Is("t"))))]),
-        hook("c", vec![remote(Add('c'))]),
+        hook("a", vec![is(), remote(Add('a')), remote(Add('b')), is()]),
+        Hook { sequential: true, ..hook("b", vec![is()]) },
+        Hook { kind: HookKind::Mutator, ..hook("c", vec![is(), remote(Add('c')), is()]) },
     ];
     let (passed, _) = run(&hooks).await;
     assert!(!passed.has_failed(), "{:?}", passed.results);
@@ -223,7 +225,7 @@ async fn a_config_undoes_nothing_that_the_workspace_decides() {
     let is = |text| check(Prepared::Local(Box::new(Is(text))));
     // The text is `t`, then the workspace's `a` is put behind it, then the config's `b`.
     let (passed, _) = run(&[
-        of_workspace("judges", is("t")),
+        of_workspace("judges", is("ta")),
         of_workspace("changes", remote(Add('a'))),
         hook("config", vec![remote(Add('b'))]),
     ])
@@ -237,8 +239,44 @@ async fn a_config_undoes_nothing_that_the_workspace_decides() {
         "what the workspace changes is changed behind the config as well"
     );
     let (passed, _) =
-        run(&[of_workspace("judges", is("t")), of_workspace("changes", remote(Add('a')))]).await;
+        run(&[of_workspace("judges", is("ta")), of_workspace("changes", remote(Add('a')))]).await;
     assert!(!passed.denies(), "its own changes are no reason to judge again");
+}
+
+/// The workspace redacts: no hook of a config sees what it has redacted, whatever their order, and none hides a text from the workspace's.
+#[tokio::test(start_paused = true)]
+async fn hooks_of_a_config_see_what_those_of_the_workspace_left() {
+    let is = |text| check(Prepared::Local(Box::new(Is(text))));
+    let own = |id: &str, check| Hook { is_of_workspace: true, ..hook(id, vec![check]) };
+    let call = |id: &str| Hook { denies_on_fail: false, ..hook(id, vec![remote(Slow(1, true))]) };
+    let answer = |text: &str| {
+        let source = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}}}}]}}"#);
+        Subject::of_request(Operation::ChatCompletions, "{}").with_response(&source)
+    };
+    for is_staged in [false, true] {
+        let run = Run {
+            outside: &Nowhere,
+            outside_of_saved: &Nowhere,
+            outside_of_workspace: &Nowhere,
+            large_work: &LargeWork::default(),
+            fail_on_error: false,
+            time_limit: Duration::from_secs(1),
+        };
+        let mut hooks = vec![
+            own("own judge", is("ta")),
+            own("own change", remote(Add('a'))),
+            hook("judge", vec![is("ta")]),
+        ];
+        hooks.extend(is_staged.then(|| call("call")));
+        let passed = run.hooks(hooks.iter(), &answer("t")).await;
+        assert!(!passed.has_failed(), "{is_staged} {:?}", passed.results);
+        assert_eq!(passed.results.len(), hooks.len());
+        // The workspace's hook judges what was there before a change of the config's, and what is left.
+        let config = Hook { denies_on_fail: false, ..hook("change", vec![is("tb"), remote(Add('b'))]) };
+        let hooks = [own("own judge", is("t")), config, call("call")];
+        let passed = run.hooks(hooks.iter(), &answer("t")).await;
+        assert!(passed.denies(), "the change of the config is judged again: {:?}", passed.results);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Windows over streams: they deny exactly when the check on the whole text does, and nothing denied is ever sent on.
 
 use super::*;
-use crate::guard::{HookCompiler, StreamText, Subject};
+use crate::guard::hook::hold_behind_workspace;
+use crate::guard::{HookCompiler, StreamText, StreamUse, Subject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use words::api::operation::Operation;
@@ -196,6 +197,45 @@ fn hooks_of_the_workspace_see_what_those_of_a_config_have_written() {
                 assert_eq!((if is_denied { "" } else { &sent }, is_denied), wanted, "{text}");
             }
         }
+    }
+}
+
+/// As with whole responses: what is redacted is no more there for checks that judge, wherever they stand.
+#[test]
+fn windows_that_judge_see_what_those_that_change_left() {
+    let judges = json!({"contains": {"operator": "none", "words": ["secret"]}, "deny": true});
+    let changes = json!({"regexReplace": {"rule": "secret", "redactText": "***"}});
+    for (list, of_workspace) in [([&judges, &changes], 0), ([&changes, &judges], 0), ([&changes, &judges], 1)]
+    {
+        let mut hooks = hooks(&json!(list));
+        for hook in Arc::get_mut(&mut hooks).unwrap().hooks.iter_mut().take(of_workspace) {
+            hook.is_of_workspace = true;
+        }
+        assert_eq!(stream(&hooks, &["a sec", "ret", " b"]), ("a *** b".to_owned(), false), "{list:?}");
+    }
+}
+
+/// No window looks at a stream, or changes it, before a hook of the workspace that must see all of it.
+#[test]
+fn hooks_behind_one_of_the_workspace_that_holds_hold_as_well() {
+    let holds = json!({"wordCount": {"minWords": 1, "maxWords": 2}, "deny": true});
+    let changes = json!({"regexReplace": {"rule": "a.*b"}});
+    let window = json!({"contains": {"operator": "none", "words": ["secret"]}, "deny": true});
+    for (first, of_workspace, wanted) in [
+        (&holds, [true, false], StreamUse::Whole),
+        (&holds, [true, true], StreamUse::Window),
+        (&holds, [false, false], StreamUse::Window),
+        (&changes, [true, false], StreamUse::Whole),
+        (&changes, [true, true], StreamUse::Whole),
+        (&changes, [false, true], StreamUse::Window),
+    ] {
+        let mut hooks = hooks(&json!([first, window]));
+        let hooks = &mut Arc::get_mut(&mut hooks).unwrap().hooks;
+        for (hook, own) in hooks.iter_mut().zip(of_workspace) {
+            hook.is_of_workspace = own;
+        }
+        hold_behind_workspace(hooks);
+        assert_eq!(hooks[1].stream_use(), wanted, "{first} {of_workspace:?}");
     }
 }
 

@@ -85,7 +85,7 @@ impl Guarded {
             self.env.note(HookSide::Response, &passed.results);
         }
         if passed.denies() {
-            self.judged = Some(subject);
+            self.judged = Some(passed.changed.take().unwrap_or(subject));
             self.is_denied = true;
             return Judged::Denied(denial(&passed, &self.before, &passed.results));
         }
@@ -192,7 +192,7 @@ impl Guarded {
         let mut passed = self.run_on_choices(after, which, &subject).await;
         self.env.note(HookSide::Response, &passed.results);
         if passed.denies() {
-            self.judged = Some(subject);
+            self.judged = Some(passed.changed.take().unwrap_or(subject));
             self.is_denied = true;
             return Err(Judged::Denied(denial(&passed, &self.before, &passed.results)));
         }
