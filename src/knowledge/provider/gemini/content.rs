@@ -483,3 +483,21 @@ fn fits_in_a_result(part: &PartOut<'_>) -> bool {
     let allowed = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
     mime_type.is_some_and(|mime_type| allowed.contains(&mime_type))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guardrail has seen the parts of a result one below the other: put together they would be a text that it has not seen.
+    #[test]
+    fn the_parts_of_a_result_are_one_below_the_other() {
+        let of = |parts: &[&'static str], is_error: bool| {
+            let content = parts.iter().map(|text| Part::text(*text)).collect();
+            response(&Message { is_error, ..Message::new(Role::Tool, content) }).get().to_owned()
+        };
+        assert_eq!(of(&["BA", "DIN"], false), r#"{"output":"BA\nDIN"}"#);
+        assert_eq!(of(&["BA", "", "DIN", "."], true), r#"{"error":"BA\nDIN\n."}"#);
+        assert_eq!(of(&["a", ""], false), r#"{"output":"a"}"#);
+        assert_eq!(of(&[r#"{"a":1}"#], false), r#"{"a":1}"#);
+    }
+}

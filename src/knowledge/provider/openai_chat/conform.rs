@@ -78,8 +78,8 @@ impl OpenAiChat {
         if let Some(prediction) = body.raw("prediction").and_then(Object::read) {
             let parts = prediction.list("content");
             if !parts.is_empty() {
-                let text: String = parts.iter().filter_map(|part| part.string("text")).collect();
-                let value = json!({"type": "content", "content": text}).to_string();
+                let texts: Vec<_> = parts.iter().filter_map(|part| part.string("text")).collect();
+                let value = json!({"type": "content", "content": texts.join("\n")}).to_string();
                 edits.push(Edit::Set("prediction", Cow::Owned(value)));
             }
         }

@@ -190,7 +190,8 @@ impl OpenAiChat {
         let Some(refusal) = refusal.filter(|_| self.refuses.contains(&"refusal")) else { return };
         let content = message.string("content").unwrap_or_default();
         let is_text = message.json_of("content").is_none_or(|json| json == "null" || json.starts_with('"'));
-        let text = Json::from_value(&[content.as_ref(), refusal.as_ref()].concat());
+        let between = if content.is_empty() { "" } else { "\n" };
+        let text = Json::from_value(&[content.as_ref(), between, refusal.as_ref()].concat());
         match message.has("content") {
             // It has moved along with the thinking.
             _ if is_content_changed => {}

@@ -340,8 +340,13 @@ fn assistant<'a>(
         out.refusal = Some(refusal);
         refusal = String::new();
     }
-    let mut text = joined(&message.content, "");
-    text = if refusal.is_empty() { text } else { Cow::Owned(format!("{text}{refusal}")) };
+    // Not put together: guardrails have seen them apart.
+    let mut text = joined(&message.content, "\n");
+    text = match (text.is_empty(), refusal.is_empty()) {
+        (_, true) => text,
+        (true, false) => Cow::Owned(refusal),
+        (false, false) => Cow::Owned(format!("{text}\n{refusal}")),
+    };
     let no_content = text.is_empty() && (refused || !out.tool_calls.is_empty());
     out.content = (!no_content).then_some(Content::Text(text));
     if !thoughts.is_empty() {

@@ -232,18 +232,23 @@ impl<'a> Message<'a> {
         self.at.unwrap_or_else(|| Place::item("messages", index))
     }
 
-    /// The text of all text and refusal parts, concatenated.
+    /// The texts of all text and refusal parts, one below the other: nothing is put together that a guardrail has seen apart.
     pub fn text(&self) -> Cow<'_, str> {
         let mut texts = self.content.iter().filter_map(|part| match part {
-            Part::Text { text, .. } | Part::Refusal(text) => Some(text.as_ref()),
+            Part::Text { text, .. } | Part::Refusal(text) => {
+                Some(text.as_ref()).filter(|text| !text.is_empty())
+            }
             _ => None,
         });
         match (texts.next(), texts.next()) {
             (None, _) => Cow::Borrowed(""),
             (Some(only), None) => Cow::Borrowed(only),
             (Some(first), Some(second)) => {
-                let mut whole = [first, second].concat();
-                texts.for_each(|text| whole.push_str(text));
+                let mut whole = [first, second].join("\n");
+                for text in texts {
+                    whole.push('\n');
+                    whole.push_str(text);
+                }
                 Cow::Owned(whole)
             }
         }

@@ -101,7 +101,7 @@ fn openai_gets_the_conversation_in_its_format() {
         "messages": [
             {"role": "developer", "content": "be\n\nbrief"},
             {"role": "user", "content": "look"},
-            {"role": "assistant", "content": "I look", "tool_calls": [
+            {"role": "assistant", "content": "I\n look", "tool_calls": [
                 {"id": "toolu_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
             ]},
             {"role": "tool", "content": "it is\nred", "tool_call_id": "toolu_1"},
