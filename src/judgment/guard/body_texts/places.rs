@@ -344,37 +344,6 @@ fn declarations_and_names_of_files_are_judged_by_choice() {
         ),
         (Operation::Responses, json!({"input": "a", "tools": [{"type": "function", "name": SECRET}]}), tools),
         (
-            Operation::Messages,
-            json!({"messages": [], "context_management": {"edits": [{"type": "compact_20260112", "instructions": SECRET}]}}),
-            tools,
-        ),
-        (Operation::Messages, json!({"messages": [], "tools": [{"input_examples": [{"a": SECRET}]}]}), tools),
-        (
-            Operation::Messages,
-            json!({"messages": [], "tools": [{"input_schema": {"properties": {"a": {"enum": [SECRET]}}}}]}),
-            tools,
-        ),
-        (
-            Operation::ChatCompletions,
-            json!({"messages": [], "tools": [{"function": {"parameters": {"properties": {"a": {"const": SECRET}}}}}]}),
-            tools,
-        ),
-        (
-            Operation::Responses,
-            json!({"input": "a", "tools": [{"type": "mcp", "server_description": SECRET}]}),
-            tools,
-        ),
-        (
-            Operation::Responses,
-            json!({"input": "a", "tools": [{"type": "custom", "format": {"type": "grammar", "definition": SECRET}}]}),
-            tools,
-        ),
-        (
-            Operation::Responses,
-            json!({"input": "a", "tools": [{"type": "shell", "environment": {"skills": [{"description": SECRET}]}}]}),
-            tools,
-        ),
-        (
             Operation::Responses,
             json!({"input": [{"type": "additional_tools", "tools": [{"name": SECRET}]}]}),
             tools,
@@ -405,11 +374,50 @@ fn declarations_and_names_of_files_are_judged_by_choice() {
             files,
         ),
     ] {
-        for (selection, denied) in [(Selection::default(), false), (wanted, true)] {
-            let mut subject = Subject::of_request(operation, &body.to_string());
-            subject.select(selection);
-            assert_eq!(is_denied(&subject) && subject.text().is_some(), denied, "{body} {selection:?}");
-        }
+        assert_by_choice(operation, &body, wanted);
+    }
+}
+
+/// All that a model reads of tools, and of what it is told beside messages.
+#[test]
+fn schemas_examples_and_instructions_are_judged_with_the_tools() {
+    let tools = Selection { tools: true, ..Selection::default() };
+    for (operation, body) in [
+        (
+            Operation::Messages,
+            json!({"messages": [], "context_management": {"edits": [{"type": "compact_20260112", "instructions": SECRET}]}}),
+        ),
+        (Operation::Messages, json!({"messages": [], "tools": [{"input_examples": [{"a": SECRET}]}]})),
+        (
+            Operation::Messages,
+            json!({"messages": [], "tools": [{"input_schema": {"properties": {"a": {"enum": [SECRET]}}}}]}),
+        ),
+        (
+            Operation::ChatCompletions,
+            json!({"messages": [], "tools": [{"function": {"parameters": {"properties": {"a": {"const": SECRET}}}}}]}),
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "mcp", "server_description": SECRET}]}),
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "custom", "format": {"type": "grammar", "definition": SECRET}}]}),
+        ),
+        (
+            Operation::Responses,
+            json!({"input": "a", "tools": [{"type": "shell", "environment": {"skills": [{"description": SECRET}]}}]}),
+        ),
+    ] {
+        assert_by_choice(operation, &body, tools);
+    }
+}
+
+fn assert_by_choice(operation: Operation, body: &Value, wanted: Selection) {
+    for (selection, denied) in [(Selection::default(), false), (wanted, true)] {
+        let mut subject = Subject::of_request(operation, &body.to_string());
+        subject.select(selection);
+        assert_eq!(is_denied(&subject) && subject.text().is_some(), denied, "{body} {selection:?}");
     }
 }
 
