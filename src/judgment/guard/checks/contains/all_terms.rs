@@ -57,7 +57,7 @@ impl AllTerms {
     fn tree(listed: &[(&[u8], usize)]) -> Vec<Node> {
         let mut nodes = vec![Node::default()];
         // The words that begin with a node.
-        let mut ranges = vec![0..listed.len()];
+        let mut ranges: Vec<_> = std::iter::once(0..listed.len()).collect();
         let mut at = 0;
         while let Some(range) = ranges.get(at).cloned() {
             let len = nodes.get(at).map_or(0, |node| node.len);
