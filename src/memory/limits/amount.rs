@@ -18,6 +18,8 @@ pub struct Estimate<'a> {
     pub output_tokens: u64,
     /// The most output tokens. `None`: the request has no bound, and `hard` limits refuse it.
     pub max_output_tokens: Option<u64>,
+    /// How many outputs it asks for (choices of each prompt). `fit` leaves each of them a token at least.
+    pub outputs: u64,
     /// Nanodollars of the input and `output_tokens`; `None` where the price is unknown.
     pub cost: Option<i64>,
     /// Nanodollars of the most input and `max_output_tokens`, without cached input; `None` where price or bound is unknown.
@@ -44,6 +46,7 @@ impl Default for Estimate<'_> {
             max_input_tokens: 0,
             output_tokens: 0,
             max_output_tokens: None,
+            outputs: 1,
             cost: None,
             max_cost: None,
             searches_freely: false,
@@ -117,9 +120,15 @@ impl Estimate<'_> {
         }
     }
 
-    /// The most output that `headroom` pays for, at least one token. `None`: not even that.
+    /// The lowest bound that `fit` can set: no choice can be bounded to less than a token.
+    pub(super) fn least_output(&self) -> u64 {
+        self.outputs.max(1)
+    }
+
+    /// The most output that `headroom` pays for, as much for each choice and at least one token. `None`: not even that.
     pub(super) fn fitting(&self, counted: Counted, headroom: i64) -> Option<u64> {
-        let most = self.max_output_tokens.unwrap_or(MAX_FITTED);
+        let least = self.least_output();
+        let most = self.max_output_tokens.unwrap_or(MAX_FITTED).max(least);
         let pays = |output: u64| match (counted, self.cost_of) {
             (Counted::Cost, Some(cost_of)) => cost_of(output) <= headroom,
             (Counted::Cost, None) => self.max_cost.is_some_and(|cost| cost <= headroom),
@@ -135,7 +144,8 @@ impl Estimate<'_> {
             let middle = pays_for + (too_much - pays_for) / 2;
             if pays(middle) { pays_for = middle } else { too_much = middle }
         }
-        (pays_for > 0).then_some(pays_for)
+        let for_each = pays_for / least;
+        (for_each > 0).then(|| for_each * least)
     }
 }
 

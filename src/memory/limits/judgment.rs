@@ -144,7 +144,7 @@ impl Judgment<'_> {
         Preview { decisions, refusal: refusal.map(Box::new) }
     }
 
-    /// The output for which all limits that fit have room, or one token if one has none. `None`: no limit fits.
+    /// The output for which all limits that fit have room, or the least one if one has none. `None`: no limit fits.
     fn fitted(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Option<u64> {
         if self.estimate.is_made || !self.estimate.can_be_bounded {
             return None;
@@ -155,7 +155,8 @@ impl Judgment<'_> {
                 let max_output_tokens = self.estimate.max_output_tokens.or(Some(self.assume_output));
                 let estimate = Estimate { max_output_tokens, ..*self.estimate };
                 let headroom = limit.value().saturating_sub(*used);
-                let fitting = estimate.fitting(limit.counts(), headroom).unwrap_or(1);
+                let fitting = estimate.fitting(limit.counts(), headroom);
+                let fitting = fitting.unwrap_or_else(|| estimate.least_output());
                 lowest = Some(lowest.map_or(fitting, |lowest: u64| lowest.min(fitting)));
             }
         }

@@ -127,6 +127,7 @@ impl UsageEstimate {
             max_input_tokens: self.max_input,
             output_tokens: output,
             max_output_tokens: self.max_output,
+            outputs: self.choices,
             cost: self.likely_cost(output),
             max_cost: self.max_output.filter(|_| self.for_hard).and_then(|output| self.max_cost(output)),
             searches_freely: self.max_searches.is_none(),

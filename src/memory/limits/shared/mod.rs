@@ -281,7 +281,8 @@ impl Shared {
         let hold = Uuid::now_v7();
         let may_fit = estimate.can_be_bounded && !estimate.is_made;
         let fits = may_fit && selection.limits().any(|limit| limit.fit && limit.hard);
-        let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assume_output);
+        let assumed = assume_output.max(estimate.least_output());
+        let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assumed);
         let mut overflowed = Vec::new();
         let mut has_returned = false;
         let begin = Instant::now();
@@ -523,7 +524,8 @@ impl Needs<'_, '_> {
     /// Of a hard limit, what the request is likely to use: with less left, the limit may count as spent. 0 of other limits, and while the
     /// output bound can still be lowered.
     fn likely(&self, limit: &Limit) -> i64 {
-        let is_least = !limit.fit || !self.estimate.can_be_bounded || self.fitted == Some(1);
+        let is_least =
+            !limit.fit || !self.estimate.can_be_bounded || self.fitted == Some(self.estimate.least_output());
         if limit.hard && is_least { self.estimate.likely(limit.counts()).unwrap_or(0) } else { 0 }
     }
 
@@ -537,7 +539,7 @@ impl Needs<'_, '_> {
     }
 }
 
-/// The output bound with which the request fits, in tokens and at least 1, if every limit that refuses is a hard one with `fit`. `None`:
+/// The output bound with which the request fits, in tokens and at least one for each choice, if every limit that refuses is a hard one with `fit`. `None`:
 /// another limit refuses too, or the bound is no lower than before.
 fn lowered(
     estimate: &Estimate<'_>,
@@ -554,7 +556,7 @@ fn lowered(
         }
         let headroom = limit.value().saturating_sub(bucket.state.used(limit, now));
         let bounded = Estimate { max_output_tokens: estimate.max_output_tokens.or(fitted), ..*estimate };
-        let fitting = bounded.fitting(limit.counts(), headroom).unwrap_or(1);
+        let fitting = bounded.fitting(limit.counts(), headroom).unwrap_or_else(|| estimate.least_output());
         lowest = Some(lowest.map_or(fitting, |lowest| lowest.min(fitting)));
     }
     let before = fitted.or(estimate.max_output_tokens);

@@ -172,6 +172,9 @@ async fn hard_limits_fit_and_resets_begin_anew_on(server: Server) {
         cost_of: Some(&cost_of),
         ..Estimate::default()
     };
+    // No choice can be bounded to less than a token.
+    let many = Estimate { outputs: 91, ..estimate };
+    assert_eq!(reserve(&limits, &set, &many).await.unwrap_err().cause, Cause::Spent);
     let first = reserve(&limits, &set, &estimate).await.unwrap();
     assert_eq!((first.fitted_output(), view(&limits, &limit).await), (Some(90), (0, 1_000)));
     assert_eq!(reserve(&limits, &set, &estimate).await.unwrap_err().cause, Cause::Reserved);

@@ -138,6 +138,38 @@ fn a_limit_that_fits_lowers_the_output() {
 }
 
 #[test]
+fn a_limit_that_fits_leaves_each_choice_a_token_or_refuses() {
+    let limit = Limit { hard: true, fit: true, ..policy(1, usage(UsageOf::Cost, 1_000, Reset::Never)) };
+    let now = at(NOON);
+    let cost_of =
+        |output: u64| i64::try_from(output).unwrap_or(i64::MAX).saturating_mul(10).saturating_add(100);
+    let of = |outputs, max_output_tokens: Option<u64>| Estimate {
+        outputs,
+        max_output_tokens,
+        cost: Some(200),
+        max_cost: max_output_tokens.map(cost_of),
+        cost_of: Some(&cost_of),
+        ..Estimate::default()
+    };
+    for (outputs, each, fitted) in [
+        (1, Some(500), Some(90)),
+        // As much for each.
+        (4, Some(500), Some(88)),
+        (90, Some(500), Some(90)),
+        (91, Some(500), None),
+        (91, Some(1), None),
+        (90, None, Some(90)),
+        (u64::MAX, Some(1), None),
+        (u64::MAX, None, None),
+    ] {
+        let it = Fixture::new(vec![limit.clone()]);
+        let held = it.reserve(None, &of(outputs, each.map(|each: u64| each.saturating_mul(outputs))), now);
+        let found = held.map(|held| held.fitted_output()).map_err(|refusal| refusal.cause);
+        assert_eq!(found, fitted.map(Some).ok_or(Cause::DoesNotFit), "{outputs} {each:?}");
+    }
+}
+
+#[test]
 fn a_rate_passes_so_many_a_window_and_refused_ones_do_not_count() {
     let it = Fixture::new(vec![policy(1, rate(RateOf::Requests, RateUnit::Minute, 2))]);
     let now = at("2026-11-22T12:00:30Z");
