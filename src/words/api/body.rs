@@ -173,6 +173,13 @@ impl Body {
         self.find(name).map(|member| self.slice(member.value.clone()))
     }
 
+    /// As [`Body::value`], of all members of a name that occurs more than once: some JSON parsers take another than the last.
+    pub(crate) fn every<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'b [u8]> {
+        let may_occur = self.name_filter & name_bit(name.as_bytes()) != 0;
+        let members = self.members.iter().filter(move |member| may_occur && self.is_named(member, name));
+        members.map(|member| self.slice(member.value.clone()))
+    }
+
     /// The text of a member that is a JSON string.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         unquote(self.value(name)?)
@@ -229,11 +236,14 @@ impl Body {
     }
 
     fn find_last(&self, name: &str) -> Option<&Member> {
-        let named = |member: &&Member| match &member.unescaped {
+        self.members.iter().rev().find(|member| self.is_named(member, name))
+    }
+
+    fn is_named(&self, member: &Member, name: &str) -> bool {
+        match &member.unescaped {
             Some(unescaped) => **unescaped == *name,
             None => member.name.len() == name.len() && self.slice(member.name.clone()) == name.as_bytes(),
-        };
-        self.members.iter().rev().find(named)
+        }
     }
 
     fn name_of<'a>(&'a self, member: &'a Member) -> &'a str {

@@ -1,4 +1,5 @@
-//! How much output a request may have: the bound of its operation, and how often it holds, as the least strict provider reads them.
+//! How much output a request may have: the bound of its operation, and how often it holds, as the least strict provider reads them. Of
+//! a member that is there twice that is the larger one.
 //!
 //! Members of other operations are no bounds: a provider does not know them. Whether members are valid is judged in `rules`, what is
 //! expected in `engine::usage_estimate`.
@@ -12,12 +13,13 @@ use crate::json::whole_number::whole_number;
 
 /// How many outputs are generated, at least 1: choices or candidates, and of a completion those of each prompt.
 pub fn outputs(operation: Operation, body: &Body) -> u64 {
-    let number = |name: &str| body.value(name).and_then(whole_number).unwrap_or(1);
+    let number = |name| body.every(name).filter_map(whole_number).max().unwrap_or(1);
     let outputs = match (operation, operation.dialect()) {
         (_, Dialect::Google) => gemini::candidates(body),
         // The best of them is returned, all are charged.
         (Operation::Completions, _) => {
-            number("n").max(number("best_of")).saturating_mul(body.value("prompt").map_or(1, prompts))
+            let prompts = body.every("prompt").map(prompts).max().unwrap_or(1);
+            number("n").max(number("best_of")).saturating_mul(prompts)
         }
         _ => number("n"),
     };
@@ -39,7 +41,12 @@ pub fn bound(operation: Operation, body: &Body) -> Option<u64> {
         (Operation::Responses | Operation::ResponsesCompact, _) => &["max_output_tokens"],
         _ => return None,
     };
-    most(names.iter().filter_map(|name| body.value(name)))
+    most(names.iter().flat_map(|name| body.every(name)))
+}
+
+/// Whether a number is more than that, as the least strict provider reads it.
+pub fn exceeds(json: &str, most: u64) -> bool {
+    whole_number(json.as_bytes()).is_some_and(|number| number > most)
 }
 
 /// The largest of the values; `None` where there is none, or one that is no number. `null` is no value. 0 is no bound: some servers take it
@@ -75,6 +82,7 @@ mod tests {
             (ChatCompletions, r#"{"n": 20.0}"#, 20),
             (ChatCompletions, r#"{"n": "20"}"#, 20),
             (ChatCompletions, r#"{"n": 0}"#, 1),
+            (ChatCompletions, r#"{"n": 20, "\u006e": 1}"#, 20),
             (ChatCompletions, r#"{"n": null, "best_of": 5}"#, 1),
             (Messages, r#"{"max_tokens": 5}"#, 1),
             (Completions, r#"{"prompt": "a", "best_of": 20}"#, 20),
@@ -106,6 +114,7 @@ mod tests {
             (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": null}"#, Some(10)),
             (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": 5000.0}"#, Some(5000)),
             (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": []}"#, None),
+            (ChatCompletions, r#"{"max_tokens": 10, "max_tokens": 5}"#, Some(10)),
             (ChatCompletions, r#"{"max_tokens": -1}"#, None),
             (ChatCompletions, r#"{"max_tokens": 0}"#, None),
             (ChatCompletions, r#"{"max_tokens": 0, "max_completion_tokens": 10}"#, None),
@@ -122,6 +131,11 @@ mod tests {
             (Passthrough, r#"{"max_tokens": 10}"#, None),
             (GenerateContent, r#"{"max_tokens": 10}"#, None),
             (GenerateContent, r#"{"generationConfig": {"maxOutputTokens": 10}}"#, Some(10)),
+            (
+                GenerateContent,
+                r#"{"generationConfig": {"maxOutputTokens": 10}, "generationConfig": {"maxOutputTokens": 5}}"#,
+                Some(10),
+            ),
             (
                 GenerateContent,
                 r#"{"generationConfig": {"maxOutputTokens": 10}, "generation_config": {"max_output_tokens": 20}}"#,

@@ -26,7 +26,9 @@ pub(in crate::api) fn most_output(body: &Body) -> Option<u64> {
 
 /// Calls `read` with every value of a member of the configuration: it may occur in both spellings.
 fn with_numbers<T>(body: &Body, wanted: &str, read: impl FnOnce(&mut dyn Iterator<Item = &[u8]>) -> T) -> T {
-    let configs = CONFIG.iter().filter_map(|name| Json::members(body.raw(name)?)).flatten();
+    let texts =
+        CONFIG.iter().flat_map(|name| body.every(name)).filter_map(|text| std::str::from_utf8(text).ok());
+    let configs = texts.filter_map(Json::members).flatten();
     let found: Vec<Json<'_>> =
         configs.filter(|(name, _)| camel(name) == wanted).map(|(_, value)| value).collect();
     read(&mut found.iter().map(|value| value.get().as_bytes()))
