@@ -32,6 +32,7 @@ pub(crate) mod openai_chat;
 pub(crate) mod openai_compatible;
 mod openai_models;
 mod openai_responses;
+mod output_bound;
 mod patching;
 pub mod plain_call;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
@@ -156,6 +157,8 @@ mod losses;
 mod prefixes;
 #[cfg(test)]
 mod round_trips;
+#[cfg(test)]
+mod sent_members;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::anthropic::beta_host;
 use super::claude_code;
 use super::compaction;
 use super::fitting;
+use super::output_bound;
 use super::patching;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
@@ -284,6 +285,7 @@ impl Preparation<'_> {
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
+        output_bound::keep(&mut request, operation, body, notes);
         translation.tool_names =
             fitting::fit(&mut request, operation, chat, self.target.model, notes)?.map(Arc::new);
         let operation = chat.operation();

@@ -46,6 +46,31 @@ impl TranslationNotes {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
     }
 
+    /// Leaves out the client's members that the translation has written itself: no body has a member twice, and what was translated counts.
+    pub(crate) fn leave_out_written<'a>(
+        &mut self,
+        params: Params<'a>,
+        is_written: impl Fn(&str) -> bool,
+    ) -> Params<'a> {
+        if !params.iter().any(|(name, _)| is_written(name)) {
+            return params;
+        }
+        let mut others = Params::default();
+        for (name, value) in params.into_iter() {
+            if is_written(&name) {
+                self.leave_out_second(&name);
+            } else {
+                others.set(name, value);
+            }
+        }
+        others
+    }
+
+    /// Records that a member was left out because the translation has written one of that name.
+    pub(crate) fn leave_out_second(&mut self, name: &str) {
+        self.warn(name, "dropped, the translated request has this member already");
+    }
+
     /// Records that a tool was left out because `provider` has none of its type.
     pub(crate) fn leave_out_tool(&mut self, index: usize, kind: &str, provider: &str) {
         self.warn(

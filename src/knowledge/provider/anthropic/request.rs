@@ -99,7 +99,7 @@ pub(super) fn write(
     send_betas(&betas, notes)?;
     let metadata = metadata(&mut params, notes, provider);
     let service_tier = service_tier(&mut params, notes, provider);
-    let body = Body {
+    let mut body = Body {
         model: place.model_in_body.then_some(model),
         version,
         max_tokens,
@@ -112,8 +112,10 @@ pub(super) fn write(
         output_config,
         metadata,
         service_tier,
-        rest: notes.filter_params(params, provider, &place.members)?,
+        rest: Params::default(),
     };
+    let rest = notes.filter_params(params, provider, &place.members)?;
+    body.rest = notes.leave_out_written(rest, |name| body.writes(name));
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
 }
 
@@ -131,6 +133,25 @@ fn apply_format(format: Format, output_config: &mut Params<'_>, turns: &mut Turn
         Format::Schema(format) => output_config.set("format", format),
         Format::Instruction(text) => {
             turns.system.push(blocks::Block::Text { text: Cow::Owned(text), cache_control: None });
+        }
+    }
+}
+
+impl Body<'_> {
+    /// Whether it has a member of this name before the rest.
+    fn writes(&self, name: &str) -> bool {
+        match name {
+            "model" | "messages" | "stream" | "max_tokens" => true,
+            "anthropic_version" => self.version.is_some(),
+            "system" => !self.turns.system.is_empty(),
+            "tools" => !self.tools.is_empty(),
+            "tool_choice" => self.tool_choice.is_some(),
+            "stop_sequences" => !self.stop.is_empty(),
+            "thinking" => self.thinking.is_some(),
+            "output_config" => !self.output_config.is_empty(),
+            "metadata" => self.metadata.is_some(),
+            "service_tier" => self.service_tier.is_some(),
+            _ => false,
         }
     }
 }

@@ -63,9 +63,8 @@ pub(super) fn write(
             renamed.set(native, value);
         }
     }
-    for (name, value) in notes.filter_params(params, "cohere", &VendorMembers::COHERE)?.into_iter() {
-        renamed.set(name, value);
-    }
+    let rest = notes.filter_params(params, "cohere", &VendorMembers::COHERE)?;
+    let mut rest = notes.leave_out_written(rest, |name| renamed.get(name).is_some());
     if request.parallel_tool_calls == Some(false) {
         notes.drop_param("parallel_tool_calls", "cohere");
     }
@@ -79,20 +78,39 @@ pub(super) fn write(
         notes.drop_param("tools.cache_control", "cohere");
     }
     let (tools, tool_choice) = select_tools(tools, request.tool_choice, notes)?;
-    let body = Body {
+    let mut body = Body {
         model: target.model,
         messages: message::messages(messages, request.mark_name, notes)?,
         stream: request.stream,
-        strict_tools: strict(&tools, &renamed, notes),
+        strict_tools: strict(&tools, &rest, notes),
         tools,
         tool_choice,
         response_format: request.response_format,
         max_tokens: request.max_tokens,
         stop_sequences: request.stop,
         thinking: thinking(request.reasoning, notes)?,
-        params: renamed,
+        params: Params::default(),
     };
+    rest = notes.leave_out_written(rest, |name| body.writes(name));
+    rest.into_iter().for_each(|(name, value)| renamed.set(name, value));
+    body.params = renamed;
     serde_json::to_vec(&body).map_err(|why| Error::internal(format!("a chat for cohere: {why}")))
+}
+
+impl Body<'_> {
+    /// Whether it has a member of this name before the parameters.
+    fn writes(&self, name: &str) -> bool {
+        match name {
+            "model" | "messages" | "stream" | "max_tokens" => true,
+            "tools" => !self.tools.is_empty(),
+            "strict_tools" => self.strict_tools,
+            "tool_choice" => self.tool_choice.is_some(),
+            "response_format" => !matches!(self.response_format, None | Some(ResponseFormat::Text)),
+            "stop_sequences" => !self.stop_sequences.is_empty(),
+            "thinking" => self.thinking.is_some(),
+            _ => false,
+        }
+    }
 }
 
 impl Serialize for Body<'_> {

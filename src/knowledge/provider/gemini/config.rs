@@ -89,7 +89,7 @@ fn overlay<'a>(config: &mut Params<'a>, own: &Json<'a>, name: &str) -> Result<()
 }
 
 /// `max_output_tokens` as `maxOutputTokens`: Google accepts either, but not both at once.
-fn camel(name: &str) -> String {
+pub(super) fn camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut raise = false;
     for char in name.chars() {

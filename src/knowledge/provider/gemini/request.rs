@@ -98,14 +98,16 @@ fn body<'a>(
         offer.config = Some(with_server_tools(offer.config));
     }
     let rest = notes.filter_params(request.params, gemini.provider(), &VendorMembers::GEMINI)?;
-    Ok(BodyOut {
+    let mut body = BodyOut {
         system: turns.system,
         contents: turns.contents,
         tools: offer.tools,
         tool_config: offer.config,
         config,
-        rest,
-    })
+        rest: Params::default(),
+    };
+    body.rest = notes.leave_out_written(rest, |name| body.writes(name));
+    Ok(body)
 }
 
 /// The tiers that OpenAI and Google have in common: a member at Google, a header on Vertex.
@@ -144,6 +146,20 @@ fn with_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
 #[derive(Serialize)]
 struct System<'a, 'b> {
     parts: &'b [PartOut<'a>],
+}
+
+impl BodyOut<'_> {
+    /// Whether it has a member of this name, in either spelling, before the rest.
+    fn writes(&self, name: &str) -> bool {
+        match config::camel(name).as_str() {
+            "contents" => true,
+            "systemInstruction" => !self.system.is_empty(),
+            "tools" => !self.tools.is_empty(),
+            "toolConfig" => self.tool_config.is_some(),
+            "generationConfig" => !self.config.is_empty(),
+            _ => false,
+        }
+    }
 }
 
 impl Serialize for BodyOut<'_> {

@@ -23,6 +23,10 @@ struct Members<'o> {
     out: Vec<u8>,
     chat: &'o OpenAiChat,
     notes: &'o mut TranslationNotes,
+    /// The names that the translation itself has written.
+    written: Vec<String>,
+    /// What follows are the client's remaining members.
+    passes: bool,
 }
 
 impl Members<'_> {
@@ -31,7 +35,7 @@ impl Members<'_> {
         let rule = self.chat.rules.iter().find(|(ruled, _)| *ruled == name).map(|(_, rule)| *rule);
         match rule {
             Some(Rule::Drop) => self.notes.drop_param(name, "this provider"),
-            Some(Rule::Name(other)) => self.put(other, value),
+            Some(Rule::Name(other)) => self.write(other, value),
             Some(rule @ (Rule::Values(_) | Rule::Nearest(_))) => {
                 let json_value = Json::from_value(value);
                 match json_value.text().and_then(|text| rule.replacement(&text)) {
@@ -48,13 +52,39 @@ impl Members<'_> {
         }
     }
 
+    /// What follows are the client's remaining members. Whether it is a stream was decided, and what is renamed counts before a member that
+    /// has the other name already.
+    fn begin_others(&mut self, others: &Params<'_>) {
+        self.written.push("stream".to_owned());
+        for (name, rule) in self.chat.rules {
+            if let Rule::Name(other) = rule
+                && others.get(name).is_some()
+            {
+                self.written.push((*other).to_owned());
+            }
+        }
+        self.passes = true;
+    }
+
+    /// Adds a member unless it is the client's and the translation has written one of that name.
     fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        if self.passes && self.written.iter().any(|written| written == name) {
+            self.notes.leave_out_second(name);
+        } else {
+            self.write(name, value);
+        }
+    }
+
+    fn write<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.name(name);
         let _ = serde_json::to_writer(&mut self.out, value);
     }
 
     /// Writes a member's name. Its value must follow.
     fn name(&mut self, name: &str) {
+        if !self.passes {
+            self.written.push(name.to_owned());
+        }
         self.out.push(if self.out.is_empty() { b'{' } else { b',' });
         // Cannot fail: the output is a `Vec`, and the types always serialize.
         let _ = serde_json::to_writer(&mut self.out, name);
@@ -82,7 +112,8 @@ pub(super) fn write(
         Some(ResponseFormat::JsonSchema { schema, .. }) if !chat.schemas => Some(schema_prompt(schema)),
         _ => None,
     };
-    let mut members = Members { out: Vec::with_capacity(1024), chat, notes };
+    let mut members =
+        Members { out: Vec::with_capacity(1024), chat, notes, written: Vec::new(), passes: false };
     members.put("model", target.model);
     members.name("messages");
     let answers_results = chat.answers_results(target.model);
@@ -376,6 +407,7 @@ impl Thinking {
 
 /// Adds the remaining parameters under their own names.
 fn params(params: Params<'_>, account: &Account, members: &mut Members<'_>) -> Result<(), Error> {
+    members.begin_others(&params);
     for (name, value) in params.into_iter().filter(|(_, value)| !value.is_null()) {
         match name.as_ref() {
             "previous_response_id" | "conversation" => {

@@ -28,6 +28,21 @@ const SAME: [&str; 10] = [
     "max_tool_calls",
 ];
 
+/// What is written from the request's own members. Another dialect's member of such a name is no second one.
+const WRITTEN: [&str; 11] = [
+    "model",
+    "input",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "text",
+    "max_output_tokens",
+    "reasoning",
+    "store",
+    "include",
+    "stream",
+];
+
 /// What of a chat has another name or place there.
 struct Moved<'a> {
     verbosity: Option<Json<'a>>,
@@ -151,7 +166,8 @@ fn params(all: Params<'_>, notes: &mut TranslationNotes, body: &mut ObjectWriter
             others.set(name, value);
         }
     }
-    for (name, value) in notes.filter_params(others, API, &VendorMembers::OPENAI)?.into_iter() {
+    let others = notes.filter_params(others, API, &VendorMembers::OPENAI)?;
+    for (name, value) in notes.leave_out_written(others, |name| WRITTEN.contains(&name)).into_iter() {
         body.raw(name.as_ref(), value.get());
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::names::camel;
 use super::schema::json_schema;
 use crate::api::chat::read::{parse_string, reread};
-use crate::api::chat::{ChatRequest, ResponseFormat};
+use crate::api::chat::{ChatRequest, Params, ResponseFormat};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(super) fn read<'a>(json: &Json<'a>, request: &mut ChatRequest<'a>) -> Result
     let members = json.source().and_then(Json::members).ok_or_else(wrong)?;
     let mut mime_type = None;
     let mut schema = None;
-    let mut rest = Vec::new();
+    let mut rest = Params::default();
     for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         let name = camel(&name).into_owned();
         match name.as_str() {
@@ -63,12 +63,13 @@ pub(super) fn read<'a>(json: &Json<'a>, request: &mut ChatRequest<'a>) -> Result
                 // One candidate is what every provider gives.
                 Some((_, "n")) if value.get() == "1" => {}
                 Some((_, theirs)) => request.params.set(*theirs, value),
-                None => rest.push((name, value)),
+                None => rest.set(name, value),
             },
         }
     }
     if !rest.is_empty() {
-        request.params.set("generationConfig", Json::object(&rest));
+        let rest = Json::object_of(rest.iter().map(|(name, value)| (name, value.get())));
+        request.params.set("generationConfig", rest);
     }
     request.response_format = format(mime_type.as_deref(), schema, request);
     Ok(())

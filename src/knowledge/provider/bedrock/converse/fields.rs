@@ -201,8 +201,10 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
         out
     };
     let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
-    let members = members.into_iter().map(|(name, value)| (camel(&name), value));
-    Json::object(&members.collect::<Vec<_>>())
+    // Once, where the client has both spellings.
+    let mut all = Params::default();
+    members.into_iter().for_each(|(name, value)| all.set(camel(&name), value));
+    Json::object_of(all.iter().map(|(name, value)| (name, value.get())))
 }
 
 /// Whether OpenAI's `metadata` fits Bedrock's `requestMetadata` (both label a request in the provider's
