@@ -176,12 +176,12 @@ mod tests {
         (bound, rest.get().to_owned(), notes.warnings.len())
     }
 
-    #[test]
-    fn members_of_other_apis_bound_only_what_has_no_bound() {
+    /// A request's members; the bound, the other members and the number of warnings that are left of them.
+    type Case = (Operation, &'static str, Option<&'static str>, &'static str, usize);
+
+    fn cases() -> [Case; 12] {
         use Operation::{ChatCompletions, GenerateContent, Messages, Responses};
-        let chat = r#""messages":[{"role":"user","content":"a"}]"#;
-        let gemini = r#""contents":[{"parts":[{"text":"a"}]}]"#;
-        for (operation, members, bound, rest, warnings) in [
+        [
             (
                 Messages,
                 r#""max_tokens":1,"max_completion_tokens":9,"top_k":2"#,
@@ -236,18 +236,20 @@ mod tests {
                 1,
             ),
             (Responses, r#""max_new_tokens":9"#, Some("9"), "{}", 0),
-        ] {
+        ]
+    }
+
+    #[test]
+    fn members_of_other_apis_bound_only_what_has_no_bound() {
+        for (operation, members, bound, rest, warnings) in cases() {
             let input = match operation {
-                GenerateContent => gemini,
-                Responses => r#""input":"a""#,
-                _ => chat,
+                Operation::GenerateContent => r#""contents":[{"parts":[{"text":"a"}]}]"#,
+                Operation::Responses => r#""input":"a""#,
+                _ => r#""messages":[{"role":"user","content":"a"}]"#,
             };
             let found = kept(operation, &format!("{{{input},{members}}}"));
-            assert_eq!(
-                found,
-                (bound.map(str::to_owned), rest.to_owned(), warnings),
-                "{operation:?} {members}"
-            );
+            let wanted = (bound.map(str::to_owned), rest.to_owned(), warnings);
+            assert_eq!(found, wanted, "{operation:?} {members}");
         }
     }
 

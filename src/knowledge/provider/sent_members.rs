@@ -123,97 +123,71 @@ fn requests() -> Vec<(Operation, Value)> {
 /// What no client of another dialect means, nor a limit holds.
 const TOO_MUCH: u64 = 77_777;
 
+/// Bounds and numbers of outputs, as the APIs call them.
+const BOUNDS: [&str; 16] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxOutputTokens",
+    "max_new_tokens",
+    "max_gen_len",
+    "maxTokens",
+    "maxTokenCount",
+    "max_tokens_to_sample",
+    "num_predict",
+    "n_predict",
+    "n",
+    "best_of",
+    "candidateCount",
+    "candidate_count",
+    "num_generations",
+];
+
+/// Objects that they stand in.
+const GROUPS: [&str; 9] = [
+    "generationConfig",
+    "generation_config",
+    "inferenceConfig",
+    "textGenerationConfig",
+    "additionalModelRequestFields",
+    "additional_model_request_fields",
+    "options",
+    "parameters",
+    "extra_body",
+];
+
+/// Other members, with values that they may have.
+const OTHERS: &[(&str, &str)] = &[
+    (
+        "model system prompt input instructions suffix user modelId role k p reasoning_effort verbosity",
+        r#""low""#,
+    ),
+    ("messages chat_history", r#"[{"role":"user","content":"other"}]"#),
+    ("tools documents stop stop_sequences functions betas include", "[]"),
+    ("contents systemInstruction system_instruction", r#"{"parts":[{"text":"other"}]}"#),
+    ("stream store strict_tools parallel_tool_calls logprobs enable_thinking", "false"),
+    ("seed random_seed top_k topK temperature top_p service_tier thinking_budget", "1"),
+    (
+        "stream_options tool_choice toolChoice response_format reasoning thinking toolConfig tool_config metadata text \
+         output_config outputConfig guardrailConfig labels anthropic_version web_search_options serviceTier",
+        r#"{"type":"text"}"#,
+    ),
+    ("guardrail_config", r#"{"guardrail_identifier":"a","guardrailIdentifier":"b"}"#),
+];
+
 /// Members of every API: each is added to each request.
 fn others() -> Vec<(&'static str, Value)> {
-    let bounds = [
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "maxOutputTokens",
-        "max_new_tokens",
-        "max_gen_len",
-        "maxTokens",
-        "maxTokenCount",
-        "max_tokens_to_sample",
-        "num_predict",
-        "n_predict",
-        "n",
-        "best_of",
-        "candidateCount",
-        "candidate_count",
-        "num_generations",
-    ];
-    let mut others: Vec<(&'static str, Value)> = bounds.map(|name| (name, json!(TOO_MUCH))).to_vec();
-    for group in [
-        "generationConfig",
-        "generation_config",
-        "inferenceConfig",
-        "textGenerationConfig",
-        "additionalModelRequestFields",
-        "additional_model_request_fields",
-        "options",
-        "parameters",
-        "extra_body",
-    ] {
-        let all: Map<String, Value> =
-            bounds.iter().map(|name| ((*name).to_owned(), json!(TOO_MUCH))).collect();
-        let mut nested = all.clone();
-        nested.insert("inferenceConfig".to_owned(), Value::Object(all));
-        others.push((group, Value::Object(nested)));
-    }
-    let text = json!("other");
-    let list = json!([{"role": "user", "content": "other"}]);
-    let parts = json!({"parts": [{"text": "other"}]});
-    for (names, value) in [
-        (
-            &[
-                "model",
-                "system",
-                "prompt",
-                "input",
-                "instructions",
-                "suffix",
-                "user",
-                "modelId",
-                "role",
-                "k",
-                "p",
-            ][..],
-            &text,
-        ),
-        (&["messages", "chat_history"], &list),
-        (&["tools", "documents", "stop", "stop_sequences", "functions", "betas", "include"], &json!([])),
-        (&["contents", "systemInstruction", "system_instruction"], &parts),
-        (&["stream", "store", "strict_tools", "parallel_tool_calls", "logprobs"], &json!(false)),
-        (&["seed", "random_seed", "top_k", "topK", "temperature", "top_p", "service_tier"], &json!(1)),
-        (
-            &[
-                "stream_options",
-                "tool_choice",
-                "toolChoice",
-                "response_format",
-                "reasoning",
-                "thinking",
-                "toolConfig",
-                "tool_config",
-                "metadata",
-                "text",
-                "output_config",
-                "outputConfig",
-                "guardrailConfig",
-                "labels",
-                "anthropic_version",
-                "web_search_options",
-                "serviceTier",
-            ],
-            &json!({"type": "text"}),
-        ),
-        (&["reasoning_effort", "enable_thinking", "thinking_budget", "verbosity"], &json!("low")),
-        (&["guardrail_config"], &json!({"guardrail_identifier": "a", "guardrailIdentifier": "b"})),
-    ] {
-        others.extend(names.iter().map(|name| (*name, value.clone())));
-    }
-    others
+    let all: Map<String, Value> = BOUNDS.iter().map(|name| ((*name).to_owned(), json!(TOO_MUCH))).collect();
+    let mut nested = all.clone();
+    nested.insert("inferenceConfig".to_owned(), Value::Object(all));
+    let nested = Value::Object(nested);
+    let bounds = BOUNDS.into_iter().map(|name| (name, json!(TOO_MUCH)));
+    let groups = GROUPS.into_iter().map(|name| (name, nested.clone()));
+    let others = OTHERS.iter().flat_map(|(names, value)| {
+        let value: Value = serde_json::from_str(value).unwrap();
+        names.split_whitespace().map(move |name| (name, value.clone()))
+    });
+    bounds.chain(groups).chain(others).collect()
 }
 
 /// The body that is sent; `None`: refused, or sent in the client's own dialect.

@@ -99,7 +99,7 @@ pub(super) fn write(
     send_betas(&betas, notes)?;
     let metadata = metadata(&mut params, notes, provider);
     let service_tier = service_tier(&mut params, notes, provider);
-    let mut body = Body {
+    let body = Body {
         model: place.model_in_body.then_some(model),
         version,
         max_tokens,
@@ -112,11 +112,9 @@ pub(super) fn write(
         output_config,
         metadata,
         service_tier,
-        rest: Params::default(),
+        rest: params,
     };
-    let rest = notes.filter_params(params, provider, &place.members)?;
-    body.rest = notes.leave_out_written(rest, |name| body.writes(name));
-    serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
+    body.without_foreign_members(place, notes)?.written()
 }
 
 fn send_betas(betas: &[String], notes: &mut TranslationNotes) -> Result<(), Error> {
@@ -138,6 +136,22 @@ fn apply_format(format: Format, output_config: &mut Params<'_>, turns: &mut Turn
 }
 
 impl Body<'_> {
+    /// Without what of the rest Anthropic does not have, or has already.
+    fn without_foreign_members(
+        mut self,
+        place: &AnthropicChat,
+        notes: &mut TranslationNotes,
+    ) -> Result<Self, Error> {
+        let rest = notes.filter_params(std::mem::take(&mut self.rest), place.name, &place.members)?;
+        self.rest = notes.leave_out_written(rest, |name| self.writes(name));
+        Ok(self)
+    }
+
+    fn written(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self)
+            .map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
+    }
+
     /// Whether it has a member of this name before the rest.
     fn writes(&self, name: &str) -> bool {
         match name {
