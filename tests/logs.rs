@@ -41,6 +41,25 @@ async fn logs(gateway: &Gateway, query: &str, count: usize) -> Vec<Value> {
     .await
 }
 
+/// A failure with retries is one row with three attempts, which are found as well.
+async fn attempts_are_found(gateway: &Gateway, failing: &str) {
+    let config = r#"{"provider":"@emulator","retry":{"attempts":2,"on_status_codes":[503]}}"#;
+    let request = chat(gateway, failing, &hello(false)).header("x-gateway-config", config);
+    assert_eq!(status(request.header("x-emulator-script", "status=503")).await, 503);
+    let log = logs(gateway, &format!("trace_id={failing}&status_code=503"), 1).await.remove(0);
+    let one = get(gateway, &format!("/v1/logs/{}", log["id"].as_str().unwrap())).await;
+    assert_eq!(one["attempts"].as_array().unwrap().len(), 3, "{one}");
+    assert_eq!(one["attempts"][2]["response_status_code"], 503);
+    // An attempt is kept in the row of its request, and found by its own id as well.
+    let attempt = &one["attempts"][1];
+    let found = get(gateway, &format!("/v1/logs/{}", attempt["id"].as_str().unwrap())).await;
+    for name in ["id", "trace_id", "created_at", "ai_model", "response_time", "error_code"] {
+        assert_eq!(found["metrics"][name], attempt[name], "{name}: {found}");
+    }
+    assert_eq!(get(gateway, &format!("/v1/logs/{failing}")).await["_id"], log["id"]);
+    assert_eq!(one["request"]["body"], Value::Null, "bodies are off");
+}
+
 #[tokio::test]
 async fn each_request_has_a_row_with_its_attempts() {
     for gateway in gateways("") {
@@ -64,23 +83,8 @@ async fn each_request_has_a_row_with_its_attempts() {
             assert_eq!(&log[name], value, "{name}: {log}");
         }
         assert!(log["total_units"].as_u64() > Some(1) && log["response_time"].as_f64() > Some(0.0), "{log}");
-        // A failure with retries: one row, three attempts.
         let failing = new_trace();
-        let config = r#"{"provider":"@emulator","retry":{"attempts":2,"on_status_codes":[503]}}"#;
-        let request = chat(&gateway, &failing, &hello(false)).header("x-gateway-config", config);
-        assert_eq!(status(request.header("x-emulator-script", "status=503")).await, 503);
-        let log = logs(&gateway, &format!("trace_id={failing}&status_code=503"), 1).await.remove(0);
-        let one = get(&gateway, &format!("/v1/logs/{}", log["id"].as_str().unwrap())).await;
-        assert_eq!(one["attempts"].as_array().unwrap().len(), 3, "{one}");
-        assert_eq!(one["attempts"][2]["response_status_code"], 503);
-        // An attempt is kept in the row of its request, and found by its own id as well.
-        let attempt = &one["attempts"][1];
-        let found = get(&gateway, &format!("/v1/logs/{}", attempt["id"].as_str().unwrap())).await;
-        for name in ["id", "trace_id", "created_at", "ai_model", "response_time", "error_code"] {
-            assert_eq!(found["metrics"][name], attempt[name], "{name}: {found}");
-        }
-        assert_eq!(get(&gateway, &format!("/v1/logs/{failing}")).await["_id"], log["id"]);
-        assert_eq!(one["request"]["body"], Value::Null, "bodies are off");
+        attempts_are_found(&gateway, &failing).await;
         // Filters and paging, the newest first.
         let all = logs(&gateway, "page_size=10", 2).await;
         assert_eq!(all[0]["trace_id"], failing.as_str());
