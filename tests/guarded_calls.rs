@@ -399,11 +399,11 @@ async fn what_the_workspace_redacts_is_in_no_result_and_no_webhook() {
         let response = call.json(&body(CHAT, streamed)).send().await.unwrap();
         let text = response.text().await.unwrap();
         assert!(text.contains("it is *** and more") && text.contains("matchedText"), "{text}");
-        assert!(!text.contains("KES"), "{streamed} {text}");
+        assert!(!text.contains(SECRET), "{streamed} {text}");
     }
     assert_eq!(hooks.received().len(), 4);
     for call in hooks.received() {
         let got = String::from_utf8_lossy(&call.body).into_owned();
-        assert!(got.contains("***") && !got.contains("KES"), "{got}");
+        assert!(got.contains("***") && !got.contains(SECRET), "{got}");
     }
 }

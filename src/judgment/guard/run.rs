@@ -1,8 +1,9 @@
 //! Runs the hooks of a phase over a subject.
 //!
-//! Checks that change the subject run first, one after another, each on what the one before it left: those of the workspace, then those of a
-//! config. Those that judge see what is left, so that no result repeats what was redacted; they run at once. Those of the workspace see what its
-//! own hooks left, and run again on what the hooks of a config have made of it: no config undoes or hides what they decide.
+//! Checks that change the subject run one after another, each on what the one before it left: those of the workspace, then those of a config.
+//! Those that judge see what the workspace's left, so that no result repeats what it redacted; they run at once, but for those of a config's
+//! hook that is sequential and changes something. Those of the workspace run again on what the hooks of a config have made of it: no config
+//! undoes or hides what they decide.
 //! Not here: what follows from the results (`engine`).
 
 use super::check::Prepared;
@@ -135,8 +136,7 @@ impl PhaseRun {
 }
 
 impl Run<'_> {
-    /// Runs these hooks: those of the workspace, then those of a config; of each the checks that change the subject first, and then those that
-    /// judge what is left.
+    /// Runs these hooks: those of the workspace that change the subject, and then all others.
     pub async fn hooks<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let hooks: Vec<&Hook> = hooks.filter(|hook| hook.sees(subject.available)).collect();
         // A response that the workspace denies is sent to no server that a config names.
@@ -148,18 +148,18 @@ impl Run<'_> {
         if is_staged {
             let judged = self.judge(&phase.of_workspace, &left).await;
             phase.first.add(judged);
-            self.staged(&mut phase).await;
+            self.staged(&mut phase, &left).await;
         } else {
             let of_workspace = phase.of_workspace.clone();
             let judged = self.judge(&of_workspace, &left);
-            let ((), judged) = join(self.of_config(&mut phase), judged).await;
+            let ((), judged) = join(self.of_config(&mut phase, &left), judged).await;
             phase.first.add(judged);
         }
         phase.finish(&hooks)
     }
 
     /// What follows the workspace's hooks where a hook of a config calls another server with a response.
-    async fn staged(&self, phase: &mut Phase<'_>) {
+    async fn staged(&self, phase: &mut Phase<'_>, left: &Subject) {
         if phase.first.denies(&phase.of_workspace) {
             return;
         }
@@ -167,15 +167,15 @@ impl Run<'_> {
         let again = self.judge_again(phase).await;
         phase.again.add(again);
         if !phase.again.denies(&phase.of_workspace) {
-            let judged = self.judge(&phase.of_config, &phase.changed.subject).await;
+            let judged = self.judge(&phase.of_config, left).await;
             phase.first.add(judged);
         }
     }
 
-    /// The hooks of a config, and what the workspace's find in what these changed.
-    async fn of_config(&self, phase: &mut Phase<'_>) {
+    /// The hooks of a config, and what the workspace's find in what these changed. `left`: by the workspace's.
+    async fn of_config(&self, phase: &mut Phase<'_>, left: &Subject) {
         self.change_for_config(phase).await;
-        let judged = self.judge(&phase.of_config, &phase.changed.subject);
+        let judged = self.judge(&phase.of_config, left);
         let (again, judged) = join(self.judge_again(phase), judged).await;
         phase.again.add(again);
         phase.first.add(judged);
@@ -205,7 +205,8 @@ impl Run<'_> {
         let mut runs = HookRuns::default();
         for (place, hook) in hooks.iter().copied().filter(|(_, hook)| hook.may_change()) {
             let mut run = self.begin(hook, &mut changed.subject).await;
-            for (place, check) in changed.subject.checks_of(hook).filter(|(_, check)| check.may_change()) {
+            for (place, check) in changed.subject.checks_of(hook).filter(|(_, check)| hook.has_in_turn(check))
+            {
                 let result = self.change_by(hook, check, changed, pass).await;
                 run.checks.push((place, result));
             }
@@ -236,13 +237,14 @@ impl Run<'_> {
 
     /// Runs the checks of hooks that change nothing: the hooks at once, and their checks too where they need not be one after another.
     async fn judge(&self, hooks: &[Placed<'_>], subject: &Subject) -> HookRuns {
-        let judges = |hook: &Hook| hook.checks.is_empty() || !hook.checks.iter().all(HookCheck::may_change);
+        let judges =
+            |hook: &Hook| hook.checks.is_empty() || !hook.checks.iter().all(|check| hook.has_in_turn(check));
         let hooks = hooks.iter().copied().filter(|(_, hook)| judges(hook));
         let runs = hooks.map(|(place, hook)| async move {
             let mut own = subject.clone();
             let mut run = self.begin(hook, &mut own).await;
             let subject = &own;
-            let judging = subject.checks_of(hook).filter(|(_, check)| !check.may_change());
+            let judging = subject.checks_of(hook).filter(|(_, check)| !hook.has_in_turn(check));
             let judged = judging
                 .map(|(place, check)| async move { (place, self.check(hook, check, subject).await.result) });
             run.checks = if hook.sequential || hook.kind == HookKind::Mutator {
@@ -304,6 +306,15 @@ impl Run<'_> {
         let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
         let result = CheckResult::new(&check.id, finding, fail_on_error, started.elapsed(), created_at);
         Ran { result, change }
+    }
+}
+
+impl Hook {
+    /// Whether a check runs in its turn with those that change the subject. Of a config's hook whose checks run one after another each sees what
+    /// the one before it left; of the workspace's none sees what another one redacts.
+    fn has_in_turn(&self, check: &HookCheck) -> bool {
+        let is_sequential = self.sequential || self.kind == HookKind::Mutator;
+        check.may_change() || is_sequential && !self.is_of_workspace && self.may_change()
     }
 }
 

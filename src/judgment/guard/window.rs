@@ -128,20 +128,20 @@ impl WindowState {
         Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found, judged })
     }
 
-    /// The filters of windowed hooks, in the order of `run`: checks that change the text, then those that judge what is left; the workspace's,
-    /// then those of the config. The workspace's look again at the text after the config's have changed it.
+    /// The filters of windowed hooks: the workspace's that change the text, all that judge what is left, the config's that change it. The
+    /// workspace's look again at the text after the config's have changed it.
     pub fn filters(self: &Arc<Self>, is_windowed: impl Fn(&Hook) -> bool) -> Vec<WindowFilter> {
         let mut filters = Vec::new();
         let windowed = self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook));
         let (own, of_config): (Vec<_>, Vec<_>) = windowed.partition(|(_, hook)| hook.is_of_workspace);
         let both = [Changes::Yes, Changes::No];
         both.iter().for_each(|changes| self.add_filters(&own, *changes, Source::Check, &mut filters));
+        self.add_filters(&of_config, Changes::No, Source::Check, &mut filters);
         self.add_filters(&of_config, Changes::Yes, Source::Check, &mut filters);
         if of_config.iter().any(|(_, hook)| hook.may_change()) {
             both.iter()
                 .for_each(|changes| self.add_filters(&own, *changes, Source::CheckAgain, &mut filters));
         }
-        self.add_filters(&of_config, Changes::No, Source::Check, &mut filters);
         if let Some(first) = filters.first_mut() {
             first.counts = true;
         }

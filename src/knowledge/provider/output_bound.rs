@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known_in_every_spelling() {
+    fn names_are_read_in_every_spelling() {
         for (name, meaning) in [
             ("max_tokens", Some(Meaning::Bound)),
             ("maxTokens", Some(Meaning::Bound)),

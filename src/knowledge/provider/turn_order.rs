@@ -76,11 +76,12 @@ mod tests {
             let line = |message: &Message<'_>| format!("{:?} {}", message.role, message.text());
             (messages.iter().map(line).collect::<Vec<_>>().join(", "), notes.warnings.len())
         };
-        let same = "System a, Developer b, User c, System de, Assistant f, Developer g";
+        let same = "System a, Developer b, User c, System d\ne, Assistant f, Developer g";
         assert_eq!(ordered(TurnOrder::Any, false), (same.to_owned(), 0));
         assert_eq!(ordered(TurnOrder::SystemField, true), (same.to_owned(), 0));
         let marked = |text: &str| format!("User {OPENING}{text}{CLOSING}");
-        let wanted = format!("System a, Developer b, User c, {}, Assistant f, {}", marked("de"), marked("g"));
+        let wanted =
+            format!("System a, Developer b, User c, {}, Assistant f, {}", marked("d\ne"), marked("g"));
         assert_eq!(ordered(TurnOrder::SystemFirst, true), (wanted.clone(), 1));
         assert_eq!(ordered(TurnOrder::SystemField, false), (wanted, 1));
         assert!(is_mistral("mistralai/Devstral-Small-2505") && !is_mistral("kimi-k2"));

@@ -148,7 +148,7 @@ mod tests {
         // Of a role that may write, cut down by the identity provider.
         let policies = of_user.iter().filter(|scope| scope.resource() == "policies").collect();
         let cut = of_user.without(&policies);
-        assert_eq!(gives(IdentityKind::Jwt, cut), [false, false, true]);
+        assert_eq!(gives(IdentityKind::Jwt, cut), [false, true, true]);
         assert_eq!(gives(IdentityKind::Stored(KeyType::WorkspaceUser), of_tokens), [false, false, true]);
         let off = [("membersWriteConfigs", false), ("membersViewAllData", false), ("membersViewLogs", false)];
         let before: Switches = off.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

@@ -69,6 +69,16 @@ impl<'a> Json<'a> {
         serde_json::from_str::<Outline<'a, Json<'a>>>(text).ok().map(|outline| outline.0)
     }
 
+    /// The members of this object, in order, borrowed where it is; `None` if it is something else.
+    pub fn own_members(&self) -> Option<Vec<(Cow<'a, str>, Self)>> {
+        if let Some(text) = self.source() {
+            return Json::members(text);
+        }
+        let owned = |value: &Json<'_>| Json::owned(value.get().to_owned()).unwrap_or_else(Json::null);
+        let members = serde_json::from_str::<Outline<'_, Json<'_>>>(self.get()).ok()?.0;
+        Some(members.iter().map(|(name, value)| (Cow::Owned(name.to_string()), owned(value))).collect())
+    }
+
     /// Deserializes it as `T`; `None` if it is something else.
     pub fn read<'s, T: Deserialize<'s>>(&'s self) -> Option<T> {
         serde_json::from_str(self.get()).ok()

@@ -133,21 +133,27 @@ async fn hooks_and_checks_run_at_once_and_stay_in_order() {
     assert!((400..420).contains(&taken), "{taken}");
 }
 
+/// Checks of the workspace see what its changes left, wherever they stand; those of a config see the same, but for those that run in turn with
+/// changes of their own hook.
 #[tokio::test(start_paused = true)]
-async fn changes_are_made_one_after_another_and_the_others_see_what_is_left() {
-    let is = || check(Prepared::Local(Box::new(Is("tabc"))));
-    let hooks = [
-        hook("a", vec![is(), remote(Add('a')), remote(Add('b')), is()]),
-        Hook { sequential: true, ..hook("b", vec![is()]) },
-        Hook { kind: HookKind::Mutator, ..hook("c", vec![is(), remote(Add('c')), is()]) },
-    ];
-    let (passed, _) = run(&hooks).await;
-    assert!(!passed.has_failed(), "{:?}", passed.results);
-    let changed = passed.changed.unwrap();
-    assert_eq!(changed.text(), Some("tabc"));
-    assert_eq!(&*changed.source, r#"{"messages":[{"role":"user","content":"tabc"}]}"#);
-    let transformed: Vec<bool> = passed.results.iter().map(|result| result.transformed).collect();
-    assert_eq!(transformed, [true, false, true]);
+async fn changes_are_made_one_after_another_and_the_others_see_what_the_workspaces_left() {
+    let is = |text| check(Prepared::Local(Box::new(Is(text))));
+    for (is_of_workspace, left, [before, after]) in
+        [(true, "tabc", ["tabc", "tabc"]), (false, "t", ["tab", "tabc"])]
+    {
+        let hooks = [
+            hook("a", vec![is(left), remote(Add('a')), remote(Add('b')), is(left)]),
+            Hook { sequential: true, ..hook("b", vec![is(left)]) },
+            Hook { kind: HookKind::Mutator, ..hook("c", vec![is(before), remote(Add('c')), is(after)]) },
+        ];
+        let (passed, _) = run(&hooks.map(|hook| Hook { is_of_workspace, ..hook })).await;
+        assert!(!passed.has_failed(), "{:?}", passed.results);
+        let changed = passed.changed.unwrap();
+        assert_eq!(changed.text(), Some("tabc"));
+        assert_eq!(&*changed.source, r#"{"messages":[{"role":"user","content":"tabc"}]}"#);
+        let transformed: Vec<bool> = passed.results.iter().map(|result| result.transformed).collect();
+        assert_eq!(transformed, [true, false, true]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -200,18 +200,26 @@ fn hooks_of_the_workspace_see_what_those_of_a_config_have_written() {
     }
 }
 
-/// As with whole responses: what is redacted is no more there for checks that judge, wherever they stand.
+/// As with whole responses: what the workspace redacts is no more there for checks that judge, wherever they stand.
 #[test]
-fn windows_that_judge_see_what_those_that_change_left() {
+fn windows_that_judge_see_what_the_workspaces_left() {
     let judges = json!({"contains": {"operator": "none", "words": ["secret"]}, "deny": true});
     let changes = json!({"regexReplace": {"rule": "secret", "redactText": "***"}});
-    for (list, of_workspace) in [([&judges, &changes], 0), ([&changes, &judges], 0), ([&changes, &judges], 1)]
-    {
+    let lists = [[&judges, &changes], [&changes, &judges]];
+    for (list, of_workspace, is_denied) in [
+        (lists[0], 0, true),
+        (lists[1], 0, true),
+        (lists[1], 1, false),
+        (lists[0], 2, false),
+        (lists[1], 2, false),
+    ] {
         let mut hooks = hooks(&json!(list));
         for hook in Arc::get_mut(&mut hooks).unwrap().hooks.iter_mut().take(of_workspace) {
             hook.is_of_workspace = true;
         }
-        assert_eq!(stream(&hooks, &["a sec", "ret", " b"]), ("a *** b".to_owned(), false), "{list:?}");
+        let (text, denied) = stream(&hooks, &["a sec", "ret", " b"]);
+        assert_eq!(denied, is_denied, "{list:?} {of_workspace}");
+        assert!(!text.contains("secret") && (denied || text == "a *** b"), "{text}");
     }
 }
 

@@ -226,16 +226,7 @@ impl Serialize for Members<'_> {
 pub(in crate::provider) fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
     let mut config = Params::default();
     let Some(json) = params.take("output_config") else { return config };
-    if let Some(members) = json.source().and_then(Json::members) {
-        members.into_iter().for_each(|(name, value)| config.set(name, value));
-        return config;
-    }
-    // JSON of the gateway's own is not borrowed from the request.
-    let members = Json::members(json.get()).map(|members| {
-        let owned = |value: &Json<'_>| Json::owned(value.get().to_owned()).unwrap_or_else(Json::null);
-        members.iter().map(|(name, value)| (name.to_string(), owned(value))).collect::<Vec<_>>()
-    });
-    match members {
+    match json.own_members() {
         Some(members) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
         None => params.set("output_config", json),
     }

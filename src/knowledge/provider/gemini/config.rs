@@ -79,7 +79,7 @@ pub(super) fn config<'a>(
 }
 
 fn overlay<'a>(config: &mut Params<'a>, own: &Json<'a>, name: &str) -> Result<(), Error> {
-    let members = own.source().and_then(Json::members);
+    let members = own.own_members();
     let members =
         members.ok_or_else(|| Error::invalid_request(name, format!("{name} must be an object.")))?;
     for (member, value) in members {

@@ -296,7 +296,7 @@ mod tests {
             (
                 &MISTRAL,
                 json!({"prediction": {"type": "content", "content": parts}}),
-                json!({"prediction": {"type": "content", "content": "ab"}}),
+                json!({"prediction": {"type": "content", "content": "a\nb"}}),
                 0,
             ),
             (&GROQ, json!({"prediction": {"type": "content", "content": parts}}), json!({}), 1),

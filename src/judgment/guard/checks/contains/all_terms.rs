@@ -202,7 +202,7 @@ mod tests {
 
     /// Words whose beginnings are words, and a long one that ends with all of them at each place.
     #[test]
-    fn the_automaton_grows_with_the_words_alone() {
+    fn the_automaton_grows_with_the_terms_alone() {
         let mut terms: Vec<String> = (0..10_000).map(|number| format!("w{number}")).collect();
         assert!(AllTerms::new(&terms).nodes.len() < 12_000);
         terms = (1..1_000).map(|count| "a".repeat(count)).collect();

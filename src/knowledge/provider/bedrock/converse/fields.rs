@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
         let params = &mut request.params;
         let additional = either(params, "additional_model_request_fields", "additionalModelRequestFields");
         if let Some(json) = additional {
-            let members = json.source().and_then(Json::members).ok_or_else(|| {
+            let members = json.own_members().ok_or_else(|| {
                 let param = "additional_model_request_fields";
                 Error::invalid_request(param, format!("{param} must be an object."))
             })?;
@@ -200,7 +200,7 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
         }
         out
     };
-    let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
+    let Some(members) = json.own_members() else { return json.clone() };
     // Once, where the client has both spellings.
     let mut all = Params::default();
     members.into_iter().for_each(|(name, value)| all.set(camel(&name), value));
