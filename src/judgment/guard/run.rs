@@ -200,7 +200,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the checks of hooks that change the subject, one after another.
+    /// Runs the checks that change the subject, and those in turn with them, one after another.
     async fn change(&self, hooks: &[Placed<'_>], changed: &mut Changed, pass: Pass) -> HookRuns {
         let mut runs = HookRuns::default();
         for (place, hook) in hooks.iter().copied().filter(|(_, hook)| hook.may_change()) {
@@ -235,7 +235,7 @@ impl Run<'_> {
         result
     }
 
-    /// Runs the checks of hooks that change nothing: the hooks at once, and their checks too where they need not be one after another.
+    /// Runs the checks that run in no turn with changes: the hooks at once, and their checks too where they need not be one after another.
     async fn judge(&self, hooks: &[Placed<'_>], subject: &Subject) -> HookRuns {
         let judges =
             |hook: &Hook| hook.checks.is_empty() || !hook.checks.iter().all(|check| hook.has_in_turn(check));
@@ -316,6 +316,11 @@ impl Hook {
         let is_sequential = self.sequential || self.kind == HookKind::Mutator;
         check.may_change() || is_sequential && !self.is_of_workspace && self.may_change()
     }
+
+    /// Whether it denies where its checks came to this.
+    fn denies(&self, verdict: bool) -> bool {
+        !self.asynchronous && if verdict { self.denies_on_success } else { self.denies_on_fail }
+    }
 }
 
 impl<'h> Phase<'h> {
@@ -382,8 +387,7 @@ impl HookRun {
     }
 
     fn denies(&self, hook: &Hook) -> bool {
-        let verdict = self.checks.iter().all(|(_, check)| check.passes());
-        !hook.asynchronous && if verdict { hook.denies_on_success } else { hook.denies_on_fail }
+        hook.denies(self.checks.iter().all(|(_, check)| check.passes()))
     }
 
     fn add(&mut self, other: Self) {
@@ -427,7 +431,6 @@ impl Hook {
     ) -> HookResult {
         let verdict = checks.iter().all(CheckResult::passes);
         let configured = if verdict { &self.on_success } else { &self.on_fail };
-        let denies = if verdict { self.denies_on_success } else { self.denies_on_fail };
         HookResult {
             verdict,
             id: self.id.clone(),
@@ -438,7 +441,7 @@ impl Hook {
             asynchronous: self.asynchronous,
             kind: self.kind.as_str(),
             created_at,
-            deny: denies && !self.asynchronous,
+            deny: self.denies(verdict),
             judged,
         }
     }

@@ -98,11 +98,16 @@ const fn is_of_provider(kind: Kind) -> bool {
 fn received<D: Downstream>(client: &D, ctx: &RequestContext, noted: &RecordBuilder) -> ReceivedRequest {
     let is_control = noted.source == RecordSource::Control;
     let request = client.request();
+    // Admission refuses a path with a key in it: only a request without an attempt may have one.
+    let uri = if noted.attempts.all.is_empty() {
+        KeySearch::new(&request.headers, &request.uri, &ctx.snapshot.service_keys).kept_uri(&request.uri)
+    } else {
+        request.uri.clone()
+    };
     ReceivedRequest {
         client_address: client.client_address(),
         method: request.method.clone(),
-        uri: KeySearch::new(&request.headers, &request.uri, &ctx.snapshot.service_keys)
-            .kept_uri(&request.uri),
+        uri,
         operation: if is_control { "control" } else { ctx.api.operation.label() },
         bytes: noted.traffic.bytes_in,
     }

@@ -27,9 +27,9 @@ use words::api::error_body::ErrorView;
 use words::api::responses::socket::{Conversation, connection_limit, error_event, is_acknowledgement};
 use words::error::Error;
 
-/// How long a connection lasts at OpenAI (guide "WebSocket mode", connection behavior).
 /// The most bytes that a message may have besides its text: those of the headers of its frames.
 const MAX_FRAMING: usize = 64 << 10;
+/// How long a connection lasts at OpenAI (guide "WebSocket mode", connection behavior).
 const MAX_AGE: Duration = Duration::from_secs(60 * MAX_AGE_MINUTES);
 const MAX_AGE_MINUTES: u64 = 60;
 /// The most events that wait for the one that is run.

@@ -99,15 +99,21 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
     }
 }
 
-async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
-    let run = Run {
+/// With nothing outside, a second for each check, and errors that pass.
+fn runner(large_work: &LargeWork) -> Run<'_> {
+    Run {
         outside: &Nowhere,
         outside_of_saved: &Nowhere,
         outside_of_workspace: &Nowhere,
-        large_work: &LargeWork::default(),
+        large_work,
         fail_on_error: false,
-        time_limit: Duration::from_millis(500),
-    };
+        time_limit: Duration::from_secs(1),
+    }
+}
+
+async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
+    let work = LargeWork::default();
+    let run = Run { time_limit: Duration::from_millis(500), ..runner(&work) };
     let subject =
         Subject::of_request(Operation::ChatCompletions, r#"{"messages":[{"role":"user","content":"t"}]}"#);
     let started = tokio::time::Instant::now();
@@ -210,14 +216,8 @@ async fn checks_without_what_they_need_are_left_out() {
     let hooks = [denying("a", vec![fails()]), denying("b", vec![textless(fails()), fails()]), inverted];
     let mut subject = Subject::of_request(Operation::Images, r#"{"prompt":"t"}"#);
     subject.available = Needs::Body;
-    let run = Run {
-        outside: &Nowhere,
-        outside_of_saved: &Nowhere,
-        outside_of_workspace: &Nowhere,
-        large_work: &LargeWork::default(),
-        fail_on_error: false,
-        time_limit: Duration::from_secs(1),
-    };
+    let work = LargeWork::default();
+    let run = runner(&work);
     let passed = run.hooks(hooks.iter(), &subject).await;
     let found: Vec<_> =
         passed.results.iter().map(|result| (&*result.id, result.deny, result.checks.len())).collect();
@@ -260,14 +260,8 @@ async fn hooks_of_a_config_see_what_those_of_the_workspace_left() {
         Subject::of_request(Operation::ChatCompletions, "{}").with_response(&source)
     };
     for is_staged in [false, true] {
-        let run = Run {
-            outside: &Nowhere,
-            outside_of_saved: &Nowhere,
-            outside_of_workspace: &Nowhere,
-            large_work: &LargeWork::default(),
-            fail_on_error: false,
-            time_limit: Duration::from_secs(1),
-        };
+        let work = LargeWork::default();
+        let run = runner(&work);
         let mut hooks = vec![
             own("own judge", is("ta")),
             own("own change", remote(Add('a'))),
@@ -290,14 +284,8 @@ async fn what_was_not_read_is_an_error_of_checks_that_read_texts() {
     let source =
         r#"{"messages":[{"content":[{"type":"text","text":"t"},{"type":"input_file","file_id":"f"}]}]}"#;
     let subject = Subject::of_request(Operation::ChatCompletions, source);
-    let run = Run {
-        outside: &Nowhere,
-        outside_of_saved: &Nowhere,
-        outside_of_workspace: &Nowhere,
-        large_work: &LargeWork::default(),
-        fail_on_error: true,
-        time_limit: Duration::from_secs(1),
-    };
+    let work = LargeWork::default();
+    let run = Run { fail_on_error: true, ..runner(&work) };
     let is = || check(Prepared::Local(Box::new(Is("t"))));
     let passed = run.hooks([hook("a", vec![is(), textless(is())])].iter(), &subject).await;
     let checks = &passed.results[0].checks;
