@@ -6,6 +6,7 @@
 use super::endpoint::Endpoint;
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use words::api::operation::Operation;
 
 /// How often a path is decoded: each server on the way may do it once.
@@ -16,7 +17,7 @@ const MAX_DECODINGS: usize = 3;
 pub fn plain_path(method: &Method, path: &str) -> Option<String> {
     let plain = plain(path);
     let is_listed = || Endpoint::find(method, &plain).operation != Operation::Passthrough;
-    (plain != path && is_listed()).then_some(plain)
+    (plain != path && is_listed()).then(|| plain.into_owned())
 }
 
 /// The operation that ends the path: `v2/openai/chat/completions` is a chat.
@@ -82,11 +83,14 @@ fn decoded(path: &str) -> String {
 }
 
 /// The path where empty and dot segments, letter case, escapes and parameters of segments do not count.
-pub(super) fn plain_segments(path: &str) -> String {
+pub(super) fn plain_segments(path: &str) -> Cow<'_, str> {
     plain(path)
 }
 
-fn plain(path: &str) -> String {
+fn plain(path: &str) -> Cow<'_, str> {
+    if is_plain(path) {
+        return Cow::Borrowed(path);
+    }
     let decoded = decoded(path).to_lowercase().replace('\\', "/");
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split('/') {
@@ -99,7 +103,23 @@ fn plain(path: &str) -> String {
             name => segments.push(name),
         }
     }
-    format!("/{}", segments.join("/"))
+    Cow::Owned(format!("/{}", segments.join("/")))
+}
+
+/// Whether a path is written in the only plain way: no request of a usual client needs another look.
+fn is_plain(path: &str) -> bool {
+    let mut last = b'/';
+    let is_usual = path.bytes().skip(1).all(|byte| {
+        // A segment that begins with a dot may be one of dots alone.
+        let is_usual = match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b':' | b'@' => true,
+            b'/' | b'.' => last != b'/',
+            _ => false,
+        };
+        last = byte;
+        is_usual
+    });
+    is_usual && path.starts_with('/') && (last != b'/' || path.len() == 1)
 }
 
 #[cfg(test)]
@@ -128,6 +148,20 @@ mod tests {
         }
         assert!(plain_path(&Method::POST, "/v1/proxy//messages").is_some());
         assert!(plain_path(&Method::POST, "/v1beta/models/m:GenerateContent").is_none());
+    }
+
+    #[test]
+    fn a_path_that_is_plain_is_borrowed() {
+        for path in ["/", "/v1/chat/completions", "/v1.0/a.b/c-d_e:f@g/."] {
+            let made = plain(path);
+            assert_eq!(matches!(made, Cow::Borrowed(_)), !path.ends_with('.'), "{path}");
+        }
+        for path in
+            ["", "v1/a", "/v1/", "//v1", "/v1/./a", "/v1/../a", "/.a", "/A", "/a%62", "/a;b", "/a b", "/ä"]
+        {
+            assert!(!is_plain(path), "{path}");
+        }
+        assert_eq!(plain("/.a/..b"), "/.a/..b");
     }
 
     #[test]

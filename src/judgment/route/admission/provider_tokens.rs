@@ -9,8 +9,10 @@ use super::meant;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TokenPath {
     pub vendor: &'static str,
-    /// The last segments, in small letters; `*` is any one.
-    ends: &'static str,
+    /// The last segments before it, in small letters; `*` is any one.
+    before: &'static str,
+    /// The last segment.
+    last: &'static str,
     /// What is made there, for the message.
     pub makes: &'static str,
     /// Where the vendor says so.
@@ -19,74 +21,90 @@ pub(super) struct TokenPath {
 
 const fn row(
     vendor: &'static str,
-    ends: &'static str,
+    before: &'static str,
+    last: &'static str,
     makes: &'static str,
     source: &'static str,
 ) -> TokenPath {
-    TokenPath { vendor, ends, makes, source }
+    TokenPath { vendor, before, last, makes, source }
 }
 
 static TABLE: [TokenPath; 18] = [
     row(
         "Google",
+        "",
         "auth_tokens",
         "tokens of its Live API",
         "https://ai.google.dev/gemini-api/docs/ephemeral-tokens",
     ),
-    row("Google", "google.ai.generativelanguage.*.authtokenservice/*", "tokens of its Live API", GOOGLE_RPC),
+    row(
+        "Google",
+        "google.ai.generativelanguage.*.authtokenservice",
+        "*",
+        "tokens of its Live API",
+        GOOGLE_RPC,
+    ),
     row(
         "OpenAI",
-        "chatkit/sessions",
+        "chatkit",
+        "sessions",
         "secrets of ChatKit sessions",
         "https://platform.openai.com/docs/api-reference/chatkit",
     ),
     row(
         "OpenAI",
-        "organization/admin_api_keys",
+        "organization",
+        "admin_api_keys",
         "admin keys",
         "https://platform.openai.com/docs/api-reference/admin-api-keys",
     ),
     row(
         "OpenAI",
-        "projects/*/service_accounts",
+        "projects/*",
+        "service_accounts",
         "keys of service accounts",
         "https://platform.openai.com/docs/api-reference/project-service-accounts",
     ),
-    row("Azure", "sts/v1.0/issuetoken", "tokens of a resource", AZURE_TOKEN),
-    row("OpenRouter", "keys", "keys", "https://openrouter.ai/docs/api-reference/api-keys/create-api-key"),
+    row("Azure", "sts/v1.0", "issuetoken", "tokens of a resource", AZURE_TOKEN),
+    row("OpenRouter", "", "keys", "keys", "https://openrouter.ai/docs/api-reference/api-keys/create-api-key"),
     row(
         "Databricks",
-        "api/2.0/token/create",
+        "api/2.0/token",
+        "create",
         "personal access tokens",
         "https://docs.databricks.com/api/workspace/tokens/create",
     ),
     row(
         "Databricks",
-        "token-management/on-behalf-of/tokens",
+        "token-management/on-behalf-of",
+        "tokens",
         "access tokens of service principals",
         DATABRICKS_OTHERS,
     ),
     row(
         "Alibaba",
+        "",
         "tokens",
         "temporary keys",
         "https://help.aliyun.com/zh/model-studio/obtain-temporary-authentication-token",
     ),
     row(
         "Cloudflare",
-        "tokens/*/value",
+        "tokens/*",
+        "value",
         "values of API tokens",
         "https://developers.cloudflare.com/api/resources/user/subresources/tokens/",
     ),
-    row("Fireworks", "users/*/apikeys", "keys", "https://docs.fireworks.ai/api-reference/create-api-key"),
-    row("LiteLLM", "key/generate", "keys", LITELLM_KEYS),
-    row("LiteLLM", "key/service-account/generate", "keys", LITELLM_KEYS),
-    row("LiteLLM", "key/regenerate", "keys", LITELLM_KEYS),
-    row("LiteLLM", "key/*/regenerate", "keys", LITELLM_KEYS),
-    row("LiteLLM", "user/new", "keys of users", "https://docs.litellm.ai/docs/proxy/users"),
+    row("Fireworks", "users/*", "apikeys", "keys", "https://docs.fireworks.ai/api-reference/create-api-key"),
+    row("LiteLLM", "key", "generate", "keys", LITELLM_KEYS),
+    row("LiteLLM", "key/service-account", "generate", "keys", LITELLM_KEYS),
+    row("LiteLLM", "key", "regenerate", "keys", LITELLM_KEYS),
+    row("LiteLLM", "key/*", "regenerate", "keys", LITELLM_KEYS),
+    row("LiteLLM", "user", "new", "keys of users", "https://docs.litellm.ai/docs/proxy/users"),
     row(
         "Snowflake",
-        "oauth/token-request",
+        "oauth",
+        "token-request",
         "access tokens",
         "https://docs.snowflake.com/en/user-guide/oauth-custom",
     ),
@@ -100,12 +118,15 @@ const LITELLM_KEYS: &str = "https://docs.litellm.ai/docs/proxy/virtual_keys";
 impl TokenPath {
     pub fn find(path: &str) -> Option<&'static Self> {
         let plain = meant::plain_segments(path);
-        TABLE.iter().find(|row| row.ends_path(&plain))
+        let (before, last) = plain.rsplit_once('/')?;
+        TABLE.iter().find(|row| fits(last, row.last) && row.is_behind(before))
     }
 
-    fn ends_path(&self, plain: &str) -> bool {
-        let mut segments = plain.trim_start_matches('/').rsplit('/');
-        self.ends.rsplit('/').all(|wanted| segments.next().is_some_and(|segment| fits(segment, wanted)))
+    /// Whether a path ends with the segments before the last one.
+    fn is_behind(&self, path: &str) -> bool {
+        let mut segments = path.rsplit('/');
+        let mut wanted = self.before.rsplit('/').filter(|wanted| !wanted.is_empty());
+        wanted.all(|wanted| segments.next().is_some_and(|segment| fits(segment, wanted)))
     }
 }
 
@@ -149,8 +170,9 @@ mod tests {
     fn every_row_is_found_at_every_place_in_every_spelling() {
         for row in &TABLE {
             assert!(row.source.starts_with("https://") && !row.makes.is_empty(), "{row:?}");
-            assert_eq!(row.ends, row.ends.to_lowercase());
-            let path = row.ends.replace('*', "x1");
+            let ends = format!("{}/{}", row.before, row.last);
+            assert_eq!(ends, ends.to_lowercase());
+            let path = ends.trim_start_matches('/').replace('*', "x1");
             for place in [
                 "/v1/",
                 "/v1/v1/",
