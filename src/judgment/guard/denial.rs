@@ -4,7 +4,7 @@
 //! not have these. Results of what passes are shown as they are (`result`).
 
 use super::regex::MAX_SHOWN;
-use super::result::{CheckResult, HookResult, hook_results};
+use super::result::{CheckResult, HookResult, HookResults};
 use serde_json::{Map, Value, json};
 
 /// The members of a check's data that repeat no text: they are made of the config, or count. Numbers and flags are never a text. Of checks
@@ -43,7 +43,8 @@ const TEXTLESS: [&str; 6] = [
 /// The value of `hook_results` in a denial: both phases, as far as they ran. `None`: neither did.
 pub fn denial_results(before: &[HookResult], after: &[HookResult]) -> Option<Value> {
     let without_texts = |results: &[HookResult]| results.iter().map(of_hook).collect::<Vec<_>>();
-    hook_results(&without_texts(before), &without_texts(after))
+    let (before, after) = (without_texts(before), without_texts(after));
+    HookResults::of(&before, &after).map(|results| json!(results))
 }
 
 fn of_hook(result: &HookResult) -> HookResult {

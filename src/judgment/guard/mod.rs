@@ -34,7 +34,7 @@ pub use judged::Part;
 pub use needs::Needs;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideResponse};
 pub use parameters::{Parameter, Parameters, Type, Unusable};
-pub use result::{CheckResult, HookFeedback, HookResult, hook_results};
+pub use result::{CheckResult, HookFeedback, HookResult, HookResults};
 pub use run::{PhaseRun, Run};
 pub use subject::{StreamText, Subject, Text};
 pub use view::HookView;

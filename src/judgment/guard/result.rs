@@ -128,15 +128,31 @@ pub const fn member(phase: HookPhase) -> &'static str {
     phase.lists()[0]
 }
 
-/// The value of `hook_results`: both phases, as far as they ran. `None`: neither did.
-pub fn hook_results(before: &[HookResult], after: &[HookResult]) -> Option<Value> {
-    let mut results = Map::new();
-    for (phase, list) in [(HookPhase::Before, before), (HookPhase::After, after)] {
-        if !list.is_empty() {
-            results.insert(member(phase).to_owned(), json!(list));
-        }
+/// The value of `hook_results`: both phases, as far as they ran.
+#[derive(Debug, Clone, Copy)]
+pub struct HookResults<'a> {
+    before: &'a [HookResult],
+    after: &'a [HookResult],
+}
+
+impl<'a> HookResults<'a> {
+    /// `None`: neither phase ran.
+    pub fn of(before: &'a [HookResult], after: &'a [HookResult]) -> Option<Self> {
+        (!before.is_empty() || !after.is_empty()).then_some(Self { before, after })
     }
-    (!results.is_empty()).then_some(Value::Object(results))
+
+    /// As JSON text. `None` never happens: all names are texts.
+    pub fn to_json(self) -> Option<String> {
+        serde_json::to_string(&self).ok()
+    }
+}
+
+impl Serialize for HookResults<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let phases = [(HookPhase::After, self.after), (HookPhase::Before, self.before)];
+        let ran = phases.into_iter().filter(|(_, list)| !list.is_empty());
+        serializer.collect_map(ran.map(|(phase, list)| (member(phase), list)))
+    }
 }
 
 fn milliseconds<S: Serializer>(taken: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

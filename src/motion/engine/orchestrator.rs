@@ -303,8 +303,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             .guarded
             .as_ref()
             .filter(|_| !outcome.is_success())
-            .and_then(|guarded| guarded.before());
-        self.client.ctx.reply.hook_results = before.map(|results| results.to_string().into());
+            .and_then(|guarded| guarded.before()?.to_json());
+        self.client.ctx.reply.hook_results = before.map(Into::into);
         let is_form_refused = self.learn_form(&run.attempt, &response);
         self.return_rewriter(run);
         let outcome = match &mut self.kept.resume {

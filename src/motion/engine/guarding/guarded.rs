@@ -6,14 +6,11 @@ use super::background;
 use super::env::GuardEnv;
 use super::{during_call, is_holding, is_observing, is_windowed};
 use crate::engine::hook_notes::HookSide;
-use judgment::guard::{
-    Hook, HookResult, HookSet, PhaseRun, Subject, WindowFilter, WindowState, hook_results,
-};
+use judgment::guard::{Hook, HookResult, HookResults, HookSet, PhaseRun, Subject, WindowFilter, WindowState};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::target::Target;
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
-use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinHandle;
@@ -154,8 +151,8 @@ impl Guarded {
     }
 
     /// The results of the hooks on the request, for an error of the provider.
-    pub fn before(&self) -> Option<Value> {
-        hook_results(&self.before, &[])
+    pub fn before(&self) -> Option<HookResults<'_>> {
+        HookResults::of(&self.before, &[])
     }
 
     /// Counts and notes what was found through windows.

@@ -8,7 +8,7 @@ use crate::engine::content_kind::ContentKind;
 use crate::engine::hook_notes::HookSide;
 use crate::engine::response_body::ResponseBody;
 use futures_util::future::join_all;
-use judgment::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
+use judgment::guard::{Hook, HookResult, HookResults, HookSet, PhaseRun, Placeholders, Subject, restored};
 use memory::state::large_work::translation;
 use serde_json::json;
 use std::sync::Arc;
@@ -67,6 +67,12 @@ impl Guarded {
     /// `decides`: a hook does, so that a response which cannot be read is denied.
     async fn judge_document(&mut self, body: &mut ResponseBody, decides: bool) -> Judged {
         let mut bytes = body.take_ready();
+        if self.after.is_none() && self.checked.run.placeholders.is_empty() {
+            let added = || self.with_results(&bytes, &[]);
+            let added = self.env.large_work().run(translation(bytes.len()), added).await;
+            body.put_ready(added.unwrap_or(bytes));
+            return Judged::Passes { has_failed: self.has_failed(&[]) };
+        }
         let request = self.checked.subject.clone();
         let read = || Some(request.with_response(document(&bytes)?)).filter(|subject| subject.is_object);
         let subject = self.env.large_work().run(translation(bytes.len()), read).await;
@@ -93,12 +99,16 @@ impl Guarded {
         if subject.source != source {
             bytes = subject.source.as_bytes().to_vec();
         }
-        if let Some(results) = hook_results(&self.before, &passed.results) {
-            bytes = append_member(&bytes, "hook_results", &results.to_string()).unwrap_or(bytes);
-        }
+        bytes = self.with_results(&bytes, &passed.results).unwrap_or(bytes);
         body.put_ready(bytes);
         self.judged = Some(subject);
         Judged::Passes { has_failed: self.has_failed(&passed.results) }
+    }
+
+    /// A response with what hooks found on both sides. `None`: nothing was found, or it is no JSON object.
+    fn with_results(&self, response: &[u8], after: &[HookResult]) -> Option<Vec<u8>> {
+        let results = HookResults::of(&self.before, after)?.to_json()?;
+        append_member(response, "hook_results", &results)
     }
 
     /// Runs hooks that the response waits for. Each choice is judged by itself, and one that fails is enough: the result is that of the
@@ -166,7 +176,7 @@ impl Guarded {
                 Err(denied) => return denied,
             };
         }
-        if let Some(results) = hook_results(&self.before, &passed.results).filter(|_| shows_results) {
+        if let Some(results) = HookResults::of(&self.before, &passed.results).filter(|_| shows_results) {
             let name = matches!(dialect, Dialect::Anthropic | Dialect::Responses);
             let mut event = Vec::new();
             let name = name.then_some("hook_results");
