@@ -21,6 +21,9 @@ use words::json::canonical::{self, TooDeep};
 /// Changed when keys are computed in another way, so that entries of an older gateway are not found.
 const VERSION: &[u8] = b"turnpike cache 2";
 
+/// The longest part that is copied before it is digested, bytes.
+const MAX_SHORT: usize = 256;
+
 /// Client headers that are sent to providers and change no response: they are about the connection and the form of the body, which the
 /// gateway reads itself, the client's program, retries, traces, and an agent's session. Any other header may be what a provider responds by: `x-user-id`.
 ///
@@ -142,7 +145,7 @@ impl KeyParts<'_> {
     }
 
     fn context(&self) -> Digest {
-        let mut digest = Digest(Context::new(&SHA256));
+        let mut digest = Digest::new();
         digest.part(VERSION);
         digest.part(self.scope.workspace.as_bytes());
         digest.option(self.scope.namespace.as_deref().map(str::as_bytes));
@@ -173,9 +176,7 @@ impl KeyParts<'_> {
             }
             None => digest.option(None),
         }
-        let mut key = CacheKey([0; 32]);
-        key.0.copy_from_slice(digest.0.finish().as_ref());
-        Ok(key)
+        Ok(digest.end())
     }
 }
 
@@ -197,12 +198,32 @@ fn whole_path(path: &str) -> String {
 }
 
 /// A digest of parts. Each is preceded by its length, so that different parts cannot give the same bytes.
-struct Digest(Context);
+struct Digest {
+    context: Context,
+    /// The parts that are not in it yet: there are a hundred short ones.
+    short: Vec<u8>,
+}
 
 impl Digest {
+    fn new() -> Self {
+        Self { context: Context::new(&SHA256), short: Vec::with_capacity(1024) }
+    }
+
     fn part(&mut self, bytes: &[u8]) {
         self.number(bytes.len());
-        self.0.update(bytes);
+        if bytes.len() <= MAX_SHORT {
+            return self.short.extend_from_slice(bytes);
+        }
+        self.context.update(&self.short);
+        self.short.clear();
+        self.context.update(bytes);
+    }
+
+    fn end(mut self) -> CacheKey {
+        self.context.update(&self.short);
+        let mut key = CacheKey([0; 32]);
+        key.0.copy_from_slice(self.context.finish().as_ref());
+        key
     }
 
     fn option(&mut self, bytes: Option<&[u8]>) {
@@ -211,7 +232,7 @@ impl Digest {
     }
 
     fn number(&mut self, number: usize) {
-        self.0.update(&(number as u64).to_le_bytes());
+        self.short.extend_from_slice(&(number as u64).to_le_bytes());
     }
 }
 
