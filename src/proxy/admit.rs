@@ -291,7 +291,7 @@ async fn dispatch(
             judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
         }
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
-        let held = gateway.engine.hold_native(&mut ctx.request, &admitted.request, *attempt).await;
+        let held = gateway.engine.hold_native(&mut ctx.request, &admitted.request, attempt).await;
         let held = held.map_err(|error| native::fail_request(&mut ctx.request, error))?;
         let is_session = is_upgrade && admitted.request.operation == Operation::Realtime;
         let started = native::start(&gateway.engine, session, ctx, held).await;

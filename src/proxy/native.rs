@@ -86,7 +86,7 @@ pub(super) async fn start(
     // Only for upgrades: any other attempt that needs credentials goes through the engine.
     let has_body = is_sent_with_body(&session.req_header().headers);
     let authorized = credentials::authorize_upgrade(&engine.shared, request, &mut attempt, has_body).await;
-    request.facts.attempt = Some(Arc::new(attempt));
+    request.facts.attempt = Some(Arc::from(attempt));
     authorized
 }
 

@@ -119,7 +119,7 @@ impl Planner {
         }
         reserve_request(&self.engine, ctx, request, &config, &first.0).await?;
         let prepared = if at_once {
-            Some(Box::new(prepare(&self.engine.shared, &first.0, request, &mut ctx.load.held).await?))
+            Some(prepare(&self.engine.shared, &first.0, request, &mut ctx.load.held).await?)
         } else {
             None
         };

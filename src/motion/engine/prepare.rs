@@ -20,7 +20,7 @@ pub(super) async fn prepare(
     target: &Arc<Target>,
     request: &Request,
     held: &mut Hold,
-) -> Result<Attempt, Error> {
+) -> Result<Box<Attempt>, Error> {
     let size = request.size();
     let work = if LargeWork::is_large(translation(size)) && Attempt::is_translated(target, request) {
         translation(size)
@@ -29,13 +29,13 @@ pub(super) async fn prepare(
     };
     let work = work.max(request.target_work(target));
     if !LargeWork::is_large(work) {
-        let attempt = Attempt::new(Arc::clone(target), request)?;
+        let attempt = Box::new(Attempt::new(Arc::clone(target), request)?);
         return hold(attempt, size, held);
     }
     let mut working = shared.held_bytes.holder();
     let prepare = || {
         working.set(working_memory(request.body.as_ref().map_or(&[], |body| body.bytes())))?;
-        Attempt::new(Arc::clone(target), request)
+        Attempt::new(Arc::clone(target), request).map(Box::new)
     };
     let mut attempt = shared.large_work.run(work, prepare).await?;
     drop(working);
@@ -46,7 +46,7 @@ pub(super) async fn prepare(
 }
 
 /// Counts the request's body of `size` bytes, and the one that is sent in its place.
-fn hold(attempt: Attempt, size: usize, held: &mut Hold) -> Result<Attempt, Error> {
+fn hold(attempt: Box<Attempt>, size: usize, held: &mut Hold) -> Result<Box<Attempt>, Error> {
     // Also where the body is sent as it is: an earlier attempt may have counted another one.
     let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
     held.set(size + sent)?;

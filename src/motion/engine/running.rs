@@ -89,7 +89,7 @@ impl Engine {
         &self,
         ctx: &mut RequestContext,
         request: &Request,
-        attempt: Attempt,
+        attempt: Box<Attempt>,
     ) -> Result<HeldAttempt, Error> {
         hold_attempt(self, ctx, request, attempt, false).await.map_err(|not_held| match not_held {
             NotHeldAttempt::Refused(error) => error,

@@ -101,11 +101,11 @@ pub enum Step {
     Held,
 }
 
-/// Not boxed: that would be an allocation for each attempt.
+/// Boxed, because it is moved often and large.
 enum Made {
     Nothing,
     /// With the request that it was made from, where that is one that continues a broken stream.
-    Attempt(Attempt, Option<Box<Request>>),
+    Attempt(Box<Attempt>, Option<Box<Request>>),
     Held(HeldAttempt),
 }
 
@@ -255,9 +255,10 @@ impl<'a> AttemptCall<'a> {
                 let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
                 // The client gets the error that broke its stream, not the reason why it could not be continued.
                 run_here(translation(size), || resume.attempt(target, request))
+                    .map(|(attempt, continuing)| (Box::new(attempt), continuing))
                     .map_err(|_| Flow::NotResumed(resume.error()))
             }
-            (None, Some(prepared)) => Ok((*prepared, None)),
+            (None, Some(prepared)) => Ok((prepared, None)),
             (None, None) => {
                 let made = prepare(&self.engine.shared, target, request, &mut self.ctx.load.held).await;
                 made.map(|attempt| (attempt, None))
@@ -346,7 +347,7 @@ impl<'a> AttemptCall<'a> {
             }
             (Made::Attempt(mut attempt, _), Some(answer)) => {
                 attempt.trace_parent = span;
-                (Arc::new(attempt), Way::Answer(answer))
+                (Arc::from(attempt), Way::Answer(answer))
             }
             (Made::Attempt(..) | Made::Nothing, _) => {
                 let error = Error::internal("an attempt that was not held");
@@ -371,7 +372,7 @@ impl<'a> AttemptCall<'a> {
         let Self { ctx, incoming, next, made, state, cache, .. } = self;
         let attempt = match made {
             Made::Nothing => None,
-            Made::Attempt(attempt, _) => Some(Arc::new(attempt)),
+            Made::Attempt(attempt, _) => Some(Arc::from(attempt)),
             Made::Held(held) => {
                 ctx.limits.release_attempt(&next.target);
                 Some(Arc::clone(held.seal(None, None).attempt()))

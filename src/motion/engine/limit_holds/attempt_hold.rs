@@ -32,7 +32,7 @@ pub(in crate::engine) async fn hold_attempt(
     engine: &Engine,
     ctx: &mut RequestContext,
     request: &Request,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     may_fit: bool,
 ) -> Result<HeldAttempt, NotHeldAttempt> {
     let is_charged = ctx.record.is_charged();

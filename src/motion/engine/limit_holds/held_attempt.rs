@@ -11,14 +11,14 @@ use words::api::trace::TraceParent;
 use words::error::Error;
 
 /// An attempt that may be sent.
-pub struct HeldAttempt(Attempt);
+pub struct HeldAttempt(Box<Attempt>);
 
 /// The same, complete: nothing of it changes any more.
 pub(crate) struct SealedAttempt(Arc<Attempt>);
 
 impl HeldAttempt {
     /// To be called when its limits hold it, or none is for it.
-    pub(super) fn new(attempt: Attempt) -> Self {
+    pub(super) fn new(attempt: Box<Attempt>) -> Self {
         Self(attempt)
     }
 
@@ -27,7 +27,7 @@ impl HeldAttempt {
     }
 
     /// For Pingora, which proxies it natively.
-    pub fn into_native(self) -> Attempt {
+    pub fn into_native(self) -> Box<Attempt> {
         self.0
     }
 
@@ -51,7 +51,7 @@ impl HeldAttempt {
     ) -> SealedAttempt {
         self.0.fetched = credentials.map(Box::new);
         self.0.trace_parent = span;
-        SealedAttempt(Arc::new(self.0))
+        SealedAttempt(Arc::from(self.0))
     }
 }
 
