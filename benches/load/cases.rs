@@ -263,7 +263,7 @@ pub(crate) fn check_gateway(
         ..load(subject, SINGLE, &chat("bench", false, QUESTION))
     };
     let sent = drive(load.clone()).map_err(|failure| format!("first requests, Gateway: {failure}"))?;
-    let wrong = String::from_utf8(load.request)?.replace(SERVICE_KEY, "no-such-key");
+    let wrong = String::from_utf8(load.request)?.replace(&subject.key, "no-such-key");
     load.request = wrong.into_bytes();
     match drive(load) {
         Err(refused) if refused.to_string().contains(" 401 ") => {}

@@ -54,6 +54,8 @@ struct Options {
 }
 
 fn main() -> Result<(), Failure> {
+    // Of the control API's client. It is installed once.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let options = Options::read(std::env::args().skip(1))?;
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("load-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
