@@ -14,12 +14,37 @@ use words::api::usage::Usage;
 /// Milliseconds of a day, the unit in which rows are kept and deleted.
 pub const MS_A_DAY: i64 = 86_400_000;
 
-/// One request, or one attempt of an older version's request. Sums over requests and sums over attempts are made of one kind of rows only: tokens and cost of a
-/// request are those of its attempts together.
-///
-/// A new member has a line in [`COLUMNS`], and an older row in the spool has none: `Option`, or `#[serde(default)]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+/// Makes [`Row`] and its [`COLUMNS`] of one list of members: name, the column's name where that is another one, type.
+macro_rules! row {
+    ($($(#[$note:meta])* pub $member:ident $(($column:literal))?: $type:ty,)*) => {
+        /// One request, or one attempt of an older version's request. Sums over requests and sums over attempts are made of one kind of rows only: tokens and cost of a
+        /// request are those of its attempts together.
+        ///
+        /// Older rows in the spool lack a new member: it is an `Option`, or has `#[serde(default)]`.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Row {
+            $($(#[$note])* pub $member: $type,)*
+        }
+
+        /// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
+        /// of `id` and `created_ms` in its own way. A new one comes last; tables that lack it get it when they are opened.
+        pub(super) const COLUMNS: [Column; [$(stringify!($member)),*].len()] = [
+            $(Column(column!($member $($column)?), |row| &row.$member, |row| &mut row.$member),)*
+        ];
+    };
+}
+
+/// The name of a member's column.
+macro_rules! column {
+    ($member:ident) => {
+        stringify!($member)
+    };
+    ($member:ident $column:literal) => {
+        $column
+    };
+}
+
+row! {
     /// Unique; it begins with `created_ms`, so that ids are in order of time ([`id`](super::id)).
     pub id: Uuid,
     pub kind: RowKind,
@@ -41,7 +66,7 @@ pub struct Row {
     pub api_key: Option<Text>,
     pub api_key_name: Option<Text>,
     /// `_user` of the metadata.
-    pub user: Option<Text>,
+    pub user ("user_name"): Option<Text>,
     /// A JSON object whose members are texts.
     pub metadata: Option<Text>,
     /// The label of the operation: `chat`, `embeddings`, `proxy`.
@@ -144,67 +169,6 @@ impl RowKind {
         }
     }
 }
-
-/// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
-/// of `id` and `created_ms` in its own way. A new one comes last; tables that lack it get it when they are opened.
-pub(super) const COLUMNS: [Column; 56] = [
-    Column("id", |row| &row.id, |row| &mut row.id),
-    Column("kind", |row| &row.kind, |row| &mut row.kind),
-    Column("request", |row| &row.request, |row| &mut row.request),
-    Column("attempt", |row| &row.attempt, |row| &mut row.attempt),
-    Column("created_ms", |row| &row.created_ms, |row| &mut row.created_ms),
-    Column("trace_id", |row| &row.trace_id, |row| &mut row.trace_id),
-    Column("span_id", |row| &row.span_id, |row| &mut row.span_id),
-    Column("parent_span_id", |row| &row.parent_span_id, |row| &mut row.parent_span_id),
-    Column("span_name", |row| &row.span_name, |row| &mut row.span_name),
-    Column("workspace", |row| &row.workspace, |row| &mut row.workspace),
-    Column("workspace_slug", |row| &row.workspace_slug, |row| &mut row.workspace_slug),
-    Column("api_key", |row| &row.api_key, |row| &mut row.api_key),
-    Column("api_key_name", |row| &row.api_key_name, |row| &mut row.api_key_name),
-    Column("user_name", |row| &row.user, |row| &mut row.user),
-    Column("metadata", |row| &row.metadata, |row| &mut row.metadata),
-    Column("operation", |row| &row.operation, |row| &mut row.operation),
-    Column("method", |row| &row.method, |row| &mut row.method),
-    Column("path", |row| &row.path, |row| &mut row.path),
-    Column("provider", |row| &row.provider, |row| &mut row.provider),
-    Column("vendor", |row| &row.vendor, |row| &mut row.vendor),
-    Column("model", |row| &row.model, |row| &mut row.model),
-    Column("response_model", |row| &row.response_model, |row| &mut row.response_model),
-    Column("config", |row| &row.config, |row| &mut row.config),
-    Column("prompt", |row| &row.prompt, |row| &mut row.prompt),
-    Column("prompt_version", |row| &row.prompt_version, |row| &mut row.prompt_version),
-    Column("status", |row| &row.status, |row| &mut row.status),
-    Column("error_code", |row| &row.error_code, |row| &mut row.error_code),
-    Column("is_success", |row| &row.is_success, |row| &mut row.is_success),
-    Column("streamed", |row| &row.streamed, |row| &mut row.streamed),
-    Column("responded", |row| &row.responded, |row| &mut row.responded),
-    Column("is_custom", |row| &row.is_custom, |row| &mut row.is_custom),
-    Column("cache_status", |row| &row.cache_status, |row| &mut row.cache_status),
-    Column("cache_type", |row| &row.cache_type, |row| &mut row.cache_type),
-    Column("input_tokens", |row| &row.input_tokens, |row| &mut row.input_tokens),
-    Column("output_tokens", |row| &row.output_tokens, |row| &mut row.output_tokens),
-    Column("total_tokens", |row| &row.total_tokens, |row| &mut row.total_tokens),
-    Column("cached_tokens", |row| &row.cached_tokens, |row| &mut row.cached_tokens),
-    Column("cache_write_tokens", |row| &row.cache_write_tokens, |row| &mut row.cache_write_tokens),
-    Column("reasoning_tokens", |row| &row.reasoning_tokens, |row| &mut row.reasoning_tokens),
-    Column("usage_source", |row| &row.usage_source, |row| &mut row.usage_source),
-    Column("cost", |row| &row.cost, |row| &mut row.cost),
-    Column("cost_status", |row| &row.cost_status, |row| &mut row.cost_status),
-    Column("price_version", |row| &row.price_version, |row| &mut row.price_version),
-    Column("rates_hash", |row| &row.rates_hash, |row| &mut row.rates_hash),
-    Column("saved_cost", |row| &row.saved_cost, |row| &mut row.saved_cost),
-    Column("latency_us", |row| &row.latency_us, |row| &mut row.latency_us),
-    Column("upstream_us", |row| &row.upstream_us, |row| &mut row.upstream_us),
-    Column("overhead_us", |row| &row.overhead_us, |row| &mut row.overhead_us),
-    Column("first_token_us", |row| &row.first_token_us, |row| &mut row.first_token_us),
-    Column("retries", |row| &row.retries, |row| &mut row.retries),
-    Column("is_fallback", |row| &row.is_fallback, |row| &mut row.is_fallback),
-    Column("target", |row| &row.target, |row| &mut row.target),
-    Column("bytes_in", |row| &row.bytes_in, |row| &mut row.bytes_in),
-    Column("bytes_out", |row| &row.bytes_out, |row| &mut row.bytes_out),
-    Column("requested_model", |row| &row.requested_model, |row| &mut row.requested_model),
-    Column("attempts", |row| &row.attempts, |row| &mut row.attempts),
-];
 
 impl Row {
     /// A row with nothing else set.
