@@ -1,5 +1,5 @@
 //! Names in the documentation that do not exist: files, settings, headers, metrics, commands, dependencies, pages; names seen
-//! from outside that it lacks; the lengths of README.md, ARCHITECTURE.md and CHANGELOG.md.
+//! from outside that it lacks; figures that are too old; the lengths of README.md, ARCHITECTURE.md and CHANGELOG.md.
 //!
 //! It reads what stands in backticks outside of code blocks, and links. Not what sentences claim, and not code blocks: those
 //! of recipes are run (`recipes`), those in YAML are checked (`settings_schema`). Each test reports every violation, with its
@@ -9,6 +9,7 @@ mod citations;
 mod commands;
 mod dependencies;
 mod documented;
+mod figures;
 mod lengths;
 mod links;
 mod modules;
