@@ -43,7 +43,8 @@ const TEXTLESS: [&str; 6] = [
 /// The value of `hook_results` in a denial: both phases, as far as they ran. `None`: neither did.
 pub fn denial_results(before: &[HookResult], after: &[HookResult]) -> Option<Value> {
     let without_texts = |results: &[HookResult]| results.iter().map(of_hook).collect::<Vec<_>>();
-    let (before, after) = (without_texts(before), without_texts(after));
+    let before = without_texts(before);
+    let after = without_texts(after);
     HookResults::of(&before, &after).map(|results| json!(results))
 }
 
