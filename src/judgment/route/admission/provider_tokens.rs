@@ -11,7 +11,7 @@ pub(super) struct TokenPath {
     pub vendor: &'static str,
     /// The last segments before it, in small letters; `*` is any one.
     before: &'static str,
-    /// The last segment.
+    /// The last segment; `*` alone is any one.
     last: &'static str,
     /// What is made there, for the message.
     pub makes: &'static str,
@@ -119,20 +119,26 @@ impl TokenPath {
     pub fn find(path: &str) -> Option<&'static Self> {
         let plain = meant::plain_segments(path);
         let (before, last) = plain.rsplit_once('/')?;
-        TABLE.iter().find(|row| fits(last, row.last) && row.is_behind(before))
+        let last = name(last);
+        let is_last = |row: &Self| row.last == last || row.last == "*" && !last.is_empty();
+        TABLE.iter().find(|row| is_last(row) && row.is_behind(before))
     }
 
     /// Whether a path ends with the segments before the last one.
     fn is_behind(&self, path: &str) -> bool {
         let mut segments = path.rsplit('/');
         let mut wanted = self.before.rsplit('/').filter(|wanted| !wanted.is_empty());
-        wanted.all(|wanted| segments.next().is_some_and(|segment| fits(segment, wanted)))
+        wanted.all(|wanted| segments.next().is_some_and(|segment| fits(name(segment), wanted)))
     }
 }
 
-/// Whether a segment, without a method of Google's (`name:method`), is this one.
-fn fits(segment: &str, wanted: &str) -> bool {
-    let name = segment.split(':').next().unwrap_or_default();
+/// A segment without a method of Google's (`name:method`).
+fn name(segment: &str) -> &str {
+    segment.split(':').next().unwrap_or_default()
+}
+
+/// Whether the name of a segment is this one.
+fn fits(name: &str, wanted: &str) -> bool {
     match wanted.split_once('*') {
         None => name == wanted,
         Some((start, end)) => {
@@ -172,6 +178,7 @@ mod tests {
             assert!(row.source.starts_with("https://") && !row.makes.is_empty(), "{row:?}");
             let ends = format!("{}/{}", row.before, row.last);
             assert_eq!(ends, ends.to_lowercase());
+            assert!(row.last == "*" || !row.last.contains('*'), "{row:?}");
             let path = ends.trim_start_matches('/').replace('*', "x1");
             for place in [
                 "/v1/",
