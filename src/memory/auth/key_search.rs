@@ -15,14 +15,22 @@ use std::borrow::Cow;
 /// The search in one request.
 pub struct KeySearch<'a> {
     keys: &'a ServiceKeys,
-    /// The key by which the client was identified.
-    shown: Option<Cow<'a, [u8]>>,
+    shown: Shown<'a>,
+}
+
+/// What may be the key by which the client was identified.
+enum Shown<'a> {
+    /// It is this.
+    Key(&'a [u8]),
+    /// It is one of these. Which of them are service keys is looked up where one of them is found: that takes longer than a search.
+    Among(Vec<Cow<'a, [u8]>>),
 }
 
 impl<'a> KeySearch<'a> {
     /// `uri`: as the client sent it.
     pub fn new(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Self {
-        Self { keys, shown: (!keys.is_empty()).then(|| shown_key(headers, uri, keys)).flatten() }
+        let shown = if keys.is_empty() { Shown::Among(Vec::new()) } else { Shown::of(headers, uri, keys) };
+        Self { keys, shown }
     }
 
     /// Whether a value of any header contains the client's key, plain or percent-encoded.
@@ -31,12 +39,21 @@ impl<'a> KeySearch<'a> {
     }
 
     fn is_in_bytes(&self, value: &[u8]) -> bool {
-        let Some(key) = self.shown.as_deref() else { return false };
-        // Most values are shorter than a key.
-        value.len() >= key.len()
-            && (memmem::find(value, key).is_some()
-                || memchr(b'%', value).is_some()
-                    && memmem::find(&percent_decode(value).collect::<Vec<u8>>(), key).is_some())
+        self.has_shown(|key| {
+            // Most values are shorter than a key.
+            value.len() >= key.len()
+                && (memmem::find(value, key).is_some()
+                    || memchr(b'%', value).is_some()
+                        && memmem::find(&percent_decode(value).collect::<Vec<u8>>(), key).is_some())
+        })
+    }
+
+    /// Whether something has the client's key, by what `has` says of a key.
+    fn has_shown(&self, mut has: impl FnMut(&[u8]) -> bool) -> bool {
+        match &self.shown {
+            Shown::Key(key) => has(key),
+            Shown::Among(keys) => keys.iter().any(|key| has(key) && self.keys.is_service_key(key)),
+        }
     }
 
     /// Whether a text of a request, as it is or percent-encoded, is a service key or has the client's key or a stored one in it: for what
@@ -77,7 +94,7 @@ impl<'a> KeySearch<'a> {
                 // `Basic` and the like.
                 let decoded = STANDARD.decode(part).unwrap_or_default();
                 self.is_among(&String::from_utf8_lossy(&decoded))
-                    || self.shown.as_deref().is_some_and(|key| memmem::find(&decoded, key).is_some())
+                    || self.has_shown(|key| memmem::find(&decoded, key).is_some())
             })
     }
 
@@ -126,13 +143,13 @@ fn has_stored_key(text: &[u8]) -> bool {
         .any(|part| key_format::KeyText::parse(part).is_some_and(|key| key.is_intact()))
 }
 
-/// The key by which the client identified itself.
-fn shown_key<'a>(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Option<Cow<'a, [u8]>> {
-    match own_header(headers, keys) {
-        Some((_, value)) => {
-            Some(value.as_bytes().trim_ascii()).filter(|key| !key.is_empty()).map(Cow::Borrowed)
+impl<'a> Shown<'a> {
+    fn of(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Self {
+        match own_header(headers, keys).map(|(_, value)| value.as_bytes().trim_ascii()) {
+            Some([]) => Self::Among(Vec::new()),
+            Some(key) => Self::Key(key),
+            None => Self::Among(client_keys::find(headers, uri).map(|found| found.key).collect()),
         }
-        None => client_keys::find(headers, uri).map(|found| found.key).find(|key| keys.is_service_key(key)),
     }
 }
 
