@@ -8,7 +8,7 @@
 //! { "a" : 2, "b":{ "d":"x" } }
 //! ```
 
-use super::Json;
+use super::{Json, proof};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -197,11 +197,16 @@ impl<'t> Splice<'t> {
 
 /// A JSON object with one more member at its end; `None` where the text is no object.
 pub fn append_member(text: &[u8], name: &str, json: &str) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(text).ok()?.trim();
-    let object = Object::read(text)?;
-    let mut splice = Splice::new(text);
-    splice.append(&object, name, json);
-    splice.finish()
+    let text = text.trim_ascii();
+    let mut last = None;
+    proof::outline(text, |member| {
+        last = Some(member.value.end);
+        Some(())
+    })?;
+    let comma = if last.is_some() { "," } else { "" };
+    let added = format!("{comma}{}:{json}", Json::from_value(name).get());
+    let at = last.unwrap_or(1);
+    Some(apply(text, &[(at..at, added)]))
 }
 
 /// The range to cut so that a member is removed and the commas stay right: the member with the comma before it, or,
@@ -238,6 +243,20 @@ pub fn apply(text: &[u8], changes: &[(Range<usize>, impl AsRef<[u8]>)]) -> Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_is_appended_to_an_object_and_to_nothing_else() {
+        for (text, wanted) in [
+            ("{}", r#"{"a\"b":1}"#),
+            (" { } ", r#"{"a\"b":1 }"#),
+            (" { \"x\": [1, {}] }\n", r#"{ "x": [1, {}],"a\"b":1 }"#),
+        ] {
+            assert_eq!(append_member(text.as_bytes(), "a\"b", "1").unwrap(), wanted.as_bytes());
+        }
+        for text in ["", "[]", "1", "{", "{\"x\":}", "{} {}", "{\"x\":1,}"] {
+            assert_eq!(append_member(text.as_bytes(), "a", "1"), None, "{text}");
+        }
+    }
 
     #[test]
     fn only_what_is_changed_changes() {
