@@ -25,7 +25,7 @@ run: deps ## build and start the gateway with conf/turnpike.yaml and the built-i
 
 # The linker that rustc brings along lays the functions that start and requests run through side by side (benches/layout/make.py).
 ifeq ($(shell uname -sm),Linux x86_64)
-LAYOUT := -- -C link-arg=-Wl,-T,$(CURDIR)/benches/layout/functions.ld
+LAYOUT := -- -C "link-arg=-Wl,-T,$(CURDIR)/benches/layout/functions.ld"
 endif
 
 release: deps ## build the binary to install: target/release/turnpike
