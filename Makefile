@@ -2,7 +2,7 @@
 #
 # `run` and `test` share cargo's dev profile on purpose. It optimizes the libraries that the bytes of every request go through
 # (Cargo.toml), so the gateway is fast enough to try, and no others: it compiles in a few minutes on two cores, while the release profile's
-# LTO takes half an hour there, and each of the two targets reuses what the other compiled. Use `make release` for real traffic and `make bench` to measure.
+# LTO takes some 25 minutes there, and each of the two targets reuses what the other compiled. Use `make release` for real traffic and `make bench` to measure.
 
 .DEFAULT_GOAL := help
 .PHONY: help deps run release dist test test-all test-clients bench fmt lint

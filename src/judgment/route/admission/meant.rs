@@ -106,7 +106,7 @@ fn plain(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", segments.join("/")))
 }
 
-/// Whether a path is written in the only plain way: no request of a usual client needs another look.
+/// Whether a path is plain as it stands, by one look at its bytes. It may say no of one that is: that one is only written anew.
 fn is_plain(path: &str) -> bool {
     let mut last = b'/';
     let is_usual = path.bytes().skip(1).all(|byte| {
