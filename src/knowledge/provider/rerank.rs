@@ -27,47 +27,89 @@ pub(crate) static VOYAGE: Rerank = Rerank { top_n: "top_k", plain: true };
 /// <https://docs.fireworks.ai/api-reference/rerank-documents>.
 pub(crate) static FIREWORKS: Rerank = Rerank { top_n: "top_n", plain: true };
 
+/// A ranking of documents: a vendor's response, and the one the client gets.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Ranking<'a> {
+    #[serde(skip_deserializing, default = "list")]
+    object: &'static str,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    id: Option<Json<'a>>,
+    results: Option<Vec<Ranked<'a>>>,
+    /// Voyage's name for `results`.
+    #[serde(skip_serializing)]
+    data: Option<Vec<Ranked<'a>>>,
+    /// The vendor's, or the one that was called.
+    model: Option<Json<'a>>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(super) provider: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Json<'a>>,
+    /// Cohere's, for its own clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<Json<'a>>,
+}
+
+/// A document's rank.
+#[derive(Deserialize, Serialize)]
+struct Ranked<'a> {
+    /// Its place in the client's list, from 0.
+    #[serde(borrow)]
+    index: Json<'a>,
+    relevance_score: Json<'a>,
+    /// An object with its `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<Json<'a>>,
+}
+
+const fn list() -> &'static str {
+    "list"
+}
+
+impl<'a> Ranking<'a> {
+    /// Reads a response of a vendor to a call of `model`.
+    ///
+    /// # Errors
+    /// 502 if it has no results.
+    pub(super) fn read(response: &'a [u8], model: &str) -> Result<Self, ProviderError> {
+        let unreadable = |_| ProviderError::unreadable("it is no ranking");
+        let mut ranking: Self = serde_json::from_slice(response).map_err(unreadable)?;
+        ranking.results = ranking.results.or_else(|| ranking.data.take());
+        let results = ranking.results.as_mut();
+        for ranked in results.ok_or_else(|| ProviderError::unreadable("it has no results"))? {
+            let sent = ranked.document.take().filter(|json| !json.is_null());
+            ranked.document =
+                sent.and_then(|json| if json.text().is_some() { document(&json) } else { Some(json) });
+        }
+        ranking.model.get_or_insert_with(|| Json::from_value(model));
+        Ok(ranking)
+    }
+
+    /// Adds the client's documents, as JSON texts, for a vendor that does not return them.
+    pub(super) fn add_documents(&mut self, texts: &[Json<'_>]) {
+        for ranked in self.results.iter_mut().flatten() {
+            let text = ranked.index.read::<usize>().and_then(|index| texts.get(index));
+            ranked.document = text.and_then(document);
+        }
+    }
+
+    /// The body of the client's response.
+    ///
+    /// # Errors
+    /// 502 if it cannot be written, which is not expected.
+    pub(super) fn write(&self) -> Result<Vec<u8>, ProviderError> {
+        serde_json::to_vec(self).map_err(|_| ProviderError::unreadable("it cannot be written again"))
+    }
+}
+
+/// The document of a JSON text.
+fn document(text: &Json<'_>) -> Option<Json<'static>> {
+    Json::owned(format!(r#"{{"text":{}}}"#, text.get()))
+}
+
 #[derive(Deserialize)]
 struct DocumentIn<'a> {
     #[serde(borrow)]
     text: Option<Json<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ResponseIn<'a> {
-    #[serde(borrow)]
-    id: Option<Json<'a>>,
-    data: Option<Vec<ResultIn<'a>>>,
-    results: Option<Vec<ResultIn<'a>>>,
-    model: Option<Json<'a>>,
-    usage: Option<Json<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ResultIn<'a> {
-    #[serde(borrow)]
-    index: Json<'a>,
-    relevance_score: Json<'a>,
-    document: Option<Json<'a>>,
-}
-
-#[derive(Serialize)]
-struct ResponseOut<'a> {
-    object: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Json<'a>>,
-    results: Vec<ResultOut<'a>>,
-    model: Json<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Json<'a>>,
-}
-
-#[derive(Serialize)]
-struct ResultOut<'a> {
-    index: Json<'a>,
-    relevance_score: Json<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<Json<'a>>,
 }
 
 impl JsonAdapter for Rerank {
@@ -93,27 +135,7 @@ impl JsonAdapter for Rerank {
     }
 
     fn read(&self, response: &[u8], _request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let parsed: ResponseIn<'_> =
-            serde_json::from_slice(response).map_err(|_| ProviderError::unreadable("it is no rerank"))?;
-        let results =
-            parsed.results.or(parsed.data).ok_or_else(|| ProviderError::unreadable("it has no results"))?;
-        let document = |json: Json<'_>| match json.text() {
-            Some(_) => Json::owned(format!(r#"{{"text":{}}}"#, json.get())),
-            None => Json::owned(json.get().to_owned()).filter(|json| !json.is_null()),
-        };
-        let result = |each: ResultIn<'_>| ResultOut {
-            index: Json::from_value(&each.index),
-            relevance_score: Json::from_value(&each.relevance_score),
-            document: each.document.and_then(document),
-        };
-        let out = ResponseOut {
-            object: "list",
-            id: parsed.id,
-            results: results.into_iter().map(result).collect(),
-            model: parsed.model.unwrap_or_else(|| Json::from_value(model)),
-            usage: parsed.usage,
-        };
-        serde_json::to_vec(&out).map_err(|_| ProviderError::unreadable("it cannot be written again"))
+        Ranking::read(response, model)?.write()
     }
 }
 

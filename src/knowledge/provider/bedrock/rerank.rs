@@ -5,6 +5,7 @@
 use super::SPEC;
 use super::model::{Family, Model};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::rerank::Ranking;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 use words::api::body::Body;
@@ -29,7 +30,7 @@ struct Request<'a> {
     api_version: Option<u8>,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Document<'a> {
     #[serde(borrow)]
     text: Option<Json<'a>>,
@@ -67,20 +68,11 @@ impl JsonAdapter for Rerank {
     }
 
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let unreadable = || ProviderError::unreadable("it holds no ranking");
-        let text = std::str::from_utf8(response).map_err(|_| unreadable())?;
-        let ranking: UpstreamRanking<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
-        let shown = request.filter(|body| body.is_true("return_documents")).and_then(documents);
-        let mut results = Vec::new();
-        for result in ranking.results.ok_or_else(unreadable)? {
-            let index = result.index.ok_or_else(unreadable)?;
-            let score = result.relevance_score;
-            let text = shown.as_ref().and_then(|shown| shown.get(index)).cloned();
-            let document = text.map(|text| Document { text: Some(text) });
-            results.push(Ranked { index, relevance_score: score.ok_or_else(unreadable)?, document });
+        let mut ranking = Ranking::read(response, model)?;
+        if let Some(texts) = request.filter(|body| body.is_true("return_documents")).and_then(documents) {
+            ranking.add_documents(&texts);
         }
-        let out = RerankResponse { object: "list", results, model };
-        serde_json::to_vec(&out).map_err(|_| unreadable())
+        ranking.write()
     }
 }
 
@@ -95,32 +87,4 @@ fn text_of<'a>(document: Json<'a>) -> Option<Json<'a>> {
         return Some(document);
     }
     serde_json::from_str::<Document<'a>>(document.source()?).ok()?.text
-}
-
-#[derive(Deserialize)]
-struct UpstreamRanking<'a> {
-    #[serde(borrow)]
-    results: Option<Vec<Score<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Score<'a> {
-    index: Option<usize>,
-    #[serde(borrow)]
-    relevance_score: Option<Json<'a>>,
-}
-
-#[derive(Serialize)]
-struct RerankResponse<'a> {
-    object: &'static str,
-    results: Vec<Ranked<'a>>,
-    model: &'a str,
-}
-
-#[derive(Serialize)]
-struct Ranked<'a> {
-    index: usize,
-    relevance_score: Json<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<Document<'a>>,
 }

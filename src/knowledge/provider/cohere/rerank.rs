@@ -5,8 +5,9 @@
 
 use super::body;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::rerank::Ranking;
 use crate::provider::translation_notes::TranslationNotes;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
@@ -17,54 +18,6 @@ use words::json::{Json, JsonStr};
 /// Translates rerank requests and responses.
 #[derive(Debug)]
 pub(super) struct Rerank;
-
-#[derive(Deserialize)]
-struct ResponseIn<'a> {
-    #[serde(borrow)]
-    id: Option<JsonStr<'a>>,
-    results: Vec<ResultIn<'a>>,
-    meta: Option<Json<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ResultIn<'a> {
-    index: usize,
-    #[serde(borrow)]
-    relevance_score: Json<'a>,
-}
-
-#[derive(Serialize)]
-struct ResponseOut<'a> {
-    object: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
-    model: &'a str,
-    provider: &'static str,
-    results: Vec<ResultOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<UsageOut>,
-    /// Unchanged, for Cohere's own clients.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    meta: Option<&'a Json<'a>>,
-}
-
-#[derive(Serialize)]
-struct ResultOut<'a> {
-    index: usize,
-    relevance_score: &'a Json<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<DocumentOut<'a>>,
-}
-
-#[derive(Serialize)]
-struct DocumentOut<'a> {
-    text: &'a str,
-}
-
-#[derive(Serialize)]
-struct UsageOut {
-    search_units: u64,
-}
 
 /// The documents as texts: for an object its `text`, or its whole JSON when it has none.
 fn documents(body: &Body) -> Result<Vec<Cow<'_, str>>, Error> {
@@ -107,23 +60,13 @@ impl JsonAdapter for Rerank {
     }
 
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let parsed: ResponseIn<'_> = serde_json::from_slice(response)
-            .map_err(|_| ProviderError::unreadable("it is no ranking of Cohere's"))?;
-        let wanted = request.filter(|body| body.is_true("return_documents"));
-        let documents = wanted.and_then(|body| documents(body).ok()).unwrap_or_default();
-        let units = parsed.meta.as_ref().and_then(|meta| meta.read::<VendorUsage<'_>>()?.searches());
-        let results = parsed.results.iter().map(|result| {
-            let document = documents.get(result.index).map(|text| DocumentOut { text });
-            ResultOut { index: result.index, relevance_score: &result.relevance_score, document }
-        });
-        body::response(&ResponseOut {
-            object: "list",
-            id: parsed.id.as_deref(),
-            model,
-            provider: "cohere",
-            results: results.collect(),
-            usage: units.map(|search_units| UsageOut { search_units }),
-            meta: parsed.meta.as_ref(),
-        })
+        let mut ranking = Ranking::read(response, model)?;
+        if let Some(Ok(texts)) = request.filter(|body| body.is_true("return_documents")).map(documents) {
+            ranking.add_documents(&texts.iter().map(Json::from_value).collect::<Vec<_>>());
+        }
+        let units = ranking.meta.as_ref().and_then(|meta| meta.read::<VendorUsage<'_>>()?.searches());
+        ranking.usage = units.and_then(|units| Json::owned(format!(r#"{{"search_units":{units}}}"#)));
+        ranking.provider = Some("cohere");
+        ranking.write()
     }
 }
