@@ -71,9 +71,14 @@ impl Lifecycle {
     /// Resolves when the grace period is over.
     pub async fn aborted(&self) {
         let notified = self.0.abort_notify.notified();
-        if !self.0.aborting.load(Ordering::Acquire) {
+        if !self.is_aborting() {
             notified.await;
         }
+    }
+
+    /// Whether the grace period is over.
+    pub fn is_aborting(&self) -> bool {
+        self.0.aborting.load(Ordering::Acquire)
     }
 }
 

@@ -24,7 +24,12 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Whether so many bytes of text may be counted on a worker thread now.
     pub fn is_quick(&self, bytes: usize) -> bool {
-        bytes <= MAX_AT_ONCE && self.encoding.get().is_some()
+        bytes <= MAX_AT_ONCE && self.is_made()
+    }
+
+    /// Whether something was counted before.
+    pub fn is_made(&self) -> bool {
+        self.encoding.get().is_some()
     }
 
     /// The tokens of a text in OpenAI's encoding `o200k_base`. Makes the tokenizer if that was not done yet.

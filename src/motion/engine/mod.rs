@@ -115,14 +115,17 @@ pub struct Engine {
 
 impl Engine {
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response. Where the tokens of
-    /// long texts must be counted, a task does that first.
+    /// long texts must be counted, a task does that first. Of a request that is cut at the end of the process they are counted by the
+    /// rule if the tokenizer would have to be made: the process does not wait for that.
     pub fn record<D: Downstream>(self: &Arc<Self>, client: &D, ctx: &mut RequestContext) {
         let mut finished = finished::finish(client, ctx);
         let in_flight = ctx.load.in_flight.take();
-        let is_counted = ctx.snapshot.settings.usage.tokenizer;
+        let Shared { tokenizer, lifecycle, .. } = &*self.shared;
+        let is_counted =
+            ctx.snapshot.settings.usage.tokenizer && (tokenizer.is_made() || !lifecycle.is_aborting());
         let bytes = finished.uncounted.iter().map(|(_, uncounted)| uncounted.bytes()).sum();
-        if finished.uncounted.is_empty() || !is_counted || self.shared.tokenizer.is_quick(bytes) {
-            finished.count(&self.shared.tokenizer, is_counted);
+        if finished.uncounted.is_empty() || !is_counted || tokenizer.is_quick(bytes) {
+            finished.count(tokenizer, is_counted);
             return self.write(finished.priced(&ctx.prices), &mut ctx.limits);
         }
         let engine = Arc::clone(self);
