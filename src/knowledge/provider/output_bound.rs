@@ -59,16 +59,22 @@ enum Meaning {
 
 impl Meaning {
     fn of(name: &str) -> Option<Self> {
-        let is_in = |names: &[&str]| names.iter().any(|listed| is_spelled(name, listed));
+        let first = name.bytes().find(|byte| !is_separator(*byte))?.to_ascii_lowercase();
+        let may_be = |listed: &str| listed.as_bytes().first() == Some(&first) && listed.len() <= name.len();
+        let is_in = |names: &[&str]| names.iter().any(|listed| may_be(listed) && is_spelled(name, listed));
         [(Self::Bound, &BOUNDS[..]), (Self::Count, &COUNTS), (Self::Group, &GROUPS)]
             .into_iter()
             .find_map(|(meaning, names)| is_in(names).then_some(meaning))
     }
 }
 
+const fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'_' | b'-')
+}
+
 /// Whether a name is the listed one in any spelling: `max_tokens`, `maxTokens`.
 fn is_spelled(name: &str, listed: &str) -> bool {
-    let letters = name.bytes().filter(|byte| *byte != b'_' && *byte != b'-');
+    let letters = name.bytes().filter(|byte| !is_separator(*byte));
     letters.map(|byte| byte.to_ascii_lowercase()).eq(listed.bytes())
 }
 

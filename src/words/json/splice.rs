@@ -52,7 +52,9 @@ impl<'t> Object<'t> {
 
     /// The objects in a member that is a list.
     pub fn list(&self, name: &str) -> Vec<Object<'t>> {
-        let list = self.json_of(name).and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
+        // Most contents are texts: making the parser's error for each would cost more than reading the message.
+        let text = self.json_of(name).filter(|text| text.starts_with('['));
+        let list = text.and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
         let objects = list.unwrap_or_default().into_iter().filter_map(|json| Self::read(json.source()?));
         objects
             .map(|mut object| {

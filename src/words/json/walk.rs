@@ -28,6 +28,11 @@ pub fn members(text: &[u8]) -> Option<Members<'_>> {
 }
 
 impl<'a> Items<'a> {
+    /// Where the last item ended in the list's text, in bytes.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
     /// Steps to the next item and hands over its members: a caller who wants them all passes over each item once, and
     /// not once for its end and once more for its members. `Some(false)` when the item is no object.
     pub(crate) fn next_members(&mut self, mut each: impl FnMut(&'a [u8], &'a [u8])) -> Option<bool> {

@@ -95,7 +95,6 @@ impl Place<'_> {
 
     /// `None`: it was left out.
     fn offer<'a>(&mut self, tool: Tool<'a>, index: usize) -> Result<Option<Offer<'a>>, Error> {
-        let at = format!("tools[{index}]");
         let (name, description, parameters, strict, cache_control, rest) = match tool {
             Tool::Function { name, description, parameters, strict, cache_control, rest } => {
                 (name, description, parameters, strict, cache_control, rest)
@@ -117,7 +116,7 @@ impl Place<'_> {
             // OpenAI's programs are not Anthropic's code execution.
             let is_program = member == "allowed_callers" && value.get().contains("\"programmatic\"");
             if is_program || OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
-                self.notes.drop_param(&format!("{at}.{member}"), self.provider);
+                self.notes.drop_param(&format!("tools[{index}].{member}"), self.provider);
             } else {
                 kept.set(member, value);
             }

@@ -19,6 +19,7 @@ use words::config::account::Account;
 use words::error::Error;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
+use words::json::walk;
 
 impl OpenAiChat {
     /// The changes of one request; usually none.
@@ -93,6 +94,16 @@ impl OpenAiChat {
         if !body.value("messages").is_some_and(may_change) {
             return Ok(None);
         }
+        self.changed_messages(body, schema, is_mistral, notes)
+    }
+
+    fn changed_messages(
+        &self,
+        body: &Body,
+        schema: Option<&str>,
+        is_mistral: bool,
+        notes: &mut TranslationNotes,
+    ) -> Result<Option<String>, Error> {
         if self.accepts_all_openai_members() {
             // The others have done so above.
             body.check_values("this provider")?;
@@ -126,18 +137,33 @@ impl OpenAiChat {
         Ok(Some(format!("[{instruction}{comma}{rest}")))
     }
 
-    /// A quick check: most conversations contain nothing that needs a change.
+    /// A quick check: most conversations contain nothing that needs a change. What does is a name, a role or a type, so it stands behind
+    /// a quotation mark: one search for these finds all.
     fn may_change(&self, text: &[u8], is_mistral: bool) -> bool {
-        let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
+        let first_end = || walk::items(text).and_then(|mut items| items.next().map(|_| items.offset()));
+        // A system message is one that changes behind others only.
+        let others = if is_mistral { first_end() } else { None };
+        memchr::memchr_iter(b'"', text).any(|quote| {
+            let is_later = others.is_some_and(|others| quote >= others);
+            text.get(quote + 1..).is_some_and(|rest| self.is_reason(rest, is_mistral, is_later))
+        })
+    }
+
+    /// Whether what stands behind a quotation mark may need a change. `is_later`: behind the first message.
+    fn is_reason(&self, rest: &[u8], is_mistral: bool, is_later: bool) -> bool {
+        let Some(first) = rest.first() else { return false };
+        let has = |name: &str| name.as_bytes().first() == Some(first) && rest.starts_with(name.as_bytes());
         (!self.developer && has("developer"))
             || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
-            || (is_mistral && (has("tool_call_id") || has("tool_calls") || has("\"system\"")))
-            || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
+            || (self.call_ids == IdRule::Nine && has("tool"))
+            || (is_mistral && (has("tool") || has("function")))
+            || (is_mistral && is_later && (has("system\"") || has("developer")))
+            || (self.documents == Documents::DocumentUrls && (has("file\"") || has("input_audio")))
             || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))
             || (!self.accepts_all_openai_members() && has(BREAKPOINT))
             || (!self.cache_control && has(CACHE_CONTROL))
-            || (self.published.is_some() && (has("\"type\"") || has("\"function")))
+            || (self.published.is_some() && (has("type\"") || has("function")))
     }
 
     fn message<'t>(
@@ -346,5 +372,85 @@ fn document<'t>(part: &Object<'t>, splice: &mut Splice<'t>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::openai_chat::quirks::{
+        CEREBRAS, DASHSCOPE, DATABRICKS, DEEPSEEK, GROQ, LITELLM, MISTRAL, MOONSHOT, OLLAMA, OPENROUTER,
+        PLAIN, TOGETHER, VLLM, XAI,
+    };
+    use serde_json::{Value, json};
+
+    /// One message of each kind, and each with what a vendor may refuse.
+    fn messages() -> Vec<Value> {
+        let call = json!([{"id": "call_0123456789", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+        let mark = json!({"type": "ephemeral"});
+        let mut all = vec![
+            json!({"role": "system", "content": "a"}),
+            json!({"role": "developer", "content": "a"}),
+            json!({"role": "user", "content": "a \"tool\" named \"system\""}),
+            json!({"role": "user", "content": [{"type": "text", "text": "a"}]}),
+            json!({"role": "user", "content": [{"type": "text", "text": "a", "cache_control": mark}]}),
+            json!({"role": "user", "content": [{"type": "text", "text": "a", "prompt_cache_breakpoint": {}}]}),
+            json!({"role": "user", "content": [{"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}]}),
+            json!({"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]}),
+            json!({"role": "assistant", "content": "a"}),
+            json!({"role": "assistant", "content": null, "tool_calls": call}),
+            json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}}),
+            json!({"role": "tool", "content": "a", "tool_call_id": "call_0123456789"}),
+            json!({"role": "tool", "content": "a"}),
+            json!({"role": "function", "content": "a", "name": "f"}),
+        ];
+        for member in
+            ["name", "refusal", "reasoning", "reasoning_content", "annotations", "audio", "cache_control"]
+        {
+            all.push(json!({"role": "assistant", "content": "a", member: "b"}));
+        }
+        all
+    }
+
+    #[test]
+    fn messages_that_are_not_read_have_nothing_to_change() {
+        let chats = [
+            &CEREBRAS,
+            &DASHSCOPE,
+            &DATABRICKS,
+            &DEEPSEEK,
+            &GROQ,
+            &LITELLM,
+            &MISTRAL,
+            &MOONSHOT,
+            &OLLAMA,
+            &OPENROUTER,
+            &PLAIN,
+            &TOGETHER,
+            &VLLM,
+            &XAI,
+        ];
+        let messages = messages();
+        let mut unread = 0;
+        for chat in chats {
+            for is_mistral in [false, true] {
+                for (first, second) in
+                    messages.iter().flat_map(|first| messages.iter().map(move |second| (first, second)))
+                {
+                    let body = json!({"messages": [first, second]}).to_string();
+                    let body = Body::parse(body.into()).unwrap();
+                    if chat.may_change(body.value("messages").unwrap(), is_mistral) {
+                        continue;
+                    }
+                    unread += 1;
+                    let mut notes = TranslationNotes::default();
+                    let changed = chat.changed_messages(&body, None, is_mistral, &mut notes).unwrap();
+                    assert_eq!((changed, notes.warnings.len()), (None, 0), "{is_mistral} {first} {second}");
+                }
+            }
+        }
+        assert!(unread > 1000, "only {unread} were not read");
+        let usual = br#"[{"role":"system","content":"a"},{"role":"user","content":"b"}]"#;
+        assert!(!MISTRAL.may_change(usual, true), "most chats are not read");
     }
 }

@@ -8,6 +8,7 @@ use crate::provider::web_tools::{drop_settings, is_web_search};
 use serde::Serialize;
 use serde_json::json;
 use std::borrow::Cow;
+use std::ops::Range;
 use words::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use words::config::account::Account;
 use words::error::Error;
@@ -23,8 +24,10 @@ struct Members<'o> {
     out: Vec<u8>,
     chat: &'o OpenAiChat,
     notes: &'o mut TranslationNotes,
-    /// The names that the translation itself has written.
-    written: Vec<String>,
+    /// Where the names that the translation itself has written stand in the output.
+    written: Vec<Range<usize>>,
+    /// Names that the client's members may not have either.
+    taken: Vec<&'static str>,
     /// What follows are the client's remaining members.
     passes: bool,
 }
@@ -55,12 +58,12 @@ impl Members<'_> {
     /// What follows are the client's remaining members. Whether it is a stream was decided, and what is renamed counts before a member that
     /// has the other name already.
     fn begin_others(&mut self, others: &Params<'_>) {
-        self.written.push("stream".to_owned());
+        self.taken.push("stream");
         for (name, rule) in self.chat.rules {
             if let Rule::Name(other) = rule
                 && others.get(name).is_some()
             {
-                self.written.push((*other).to_owned());
+                self.taken.push(*other);
             }
         }
         self.passes = true;
@@ -68,11 +71,16 @@ impl Members<'_> {
 
     /// Adds a member unless it is the client's and the translation has written one of that name.
     fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
-        if self.passes && self.written.iter().any(|written| written == name) {
+        if self.passes && self.is_written(name) {
             self.notes.leave_out_second(name);
         } else {
             self.write(name, value);
         }
+    }
+
+    fn is_written(&self, name: &str) -> bool {
+        let is_name = |place: &Range<usize>| self.out.get(place.clone()) == Some(name.as_bytes());
+        self.taken.contains(&name) || self.written.iter().any(is_name)
     }
 
     fn write<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
@@ -82,12 +90,14 @@ impl Members<'_> {
 
     /// Writes a member's name. Its value must follow.
     fn name(&mut self, name: &str) {
-        if !self.passes {
-            self.written.push(name.to_owned());
-        }
         self.out.push(if self.out.is_empty() { b'{' } else { b',' });
+        let start = self.out.len();
         // Cannot fail: the output is a `Vec`, and the types always serialize.
         let _ = serde_json::to_writer(&mut self.out, name);
+        if !self.passes {
+            // Between its quotes.
+            self.written.push(start + 1..self.out.len() - 1);
+        }
         self.out.push(b':');
     }
 }
@@ -112,8 +122,14 @@ pub(super) fn write(
         Some(ResponseFormat::JsonSchema { schema, .. }) if !chat.schemas => Some(schema_prompt(schema)),
         _ => None,
     };
-    let mut members =
-        Members { out: Vec::with_capacity(1024), chat, notes, written: Vec::new(), passes: false };
+    let mut members = Members {
+        out: Vec::with_capacity(1024),
+        chat,
+        notes,
+        written: Vec::with_capacity(12),
+        taken: Vec::new(),
+        passes: false,
+    };
     members.put("model", target.model);
     members.name("messages");
     let answers_results = chat.answers_results(target.model);

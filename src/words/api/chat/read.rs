@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 /// The members of an object: their names, and their values unread.
-pub type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+pub type MemberList<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
 /// Deserializes `text` as `T`. `expected` completes "{param} must be ...". The param is written out only for an error.
 ///
@@ -45,12 +45,12 @@ pub fn source<'a>(json: &Json<'a>) -> Result<&'a str, Error> {
 ///
 /// # Errors
 /// 400 if it is no object, or has more members than a body may have.
-pub fn members<'a>(json: &Json<'a>, param: &str, expected: &str) -> Result<Members<'a>, Error> {
+pub fn members<'a>(json: &Json<'a>, param: impl Display, expected: &str) -> Result<MemberList<'a>, Error> {
     let members = Json::members(source(json)?)
-        .ok_or_else(|| Error::invalid_request(param, format!("{param} must be {expected}.")))?;
+        .ok_or_else(|| Error::invalid_request(param.to_string(), format!("{param} must be {expected}.")))?;
     if members.len() > MAX_MEMBERS {
         let message = format!("{param} has more than {MAX_MEMBERS} members.");
-        return Err(Error::invalid_request(param, message));
+        return Err(Error::invalid_request(param.to_string(), message));
     }
     Ok(members)
 }

@@ -318,7 +318,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let mut rest = Params::default();
     let outer = members(&json, at, "an object")?.into_iter();
     let outer = outer.filter(|(name, _)| !matches!(name.as_ref(), "type" | "function"));
-    let inner = members(&function, &format!("{at}.function"), "an object")?;
+    let inner = members(&function, format_args!("{at}.function"), "an object")?;
     for (member, value) in inner.into_iter().chain(outer) {
         match member.as_ref() {
             _ if value.is_null() => {}

@@ -73,15 +73,16 @@ impl ToolIn<'_> {
 impl ClientTools {
     /// The tools that the request declares, also in items of its input. What cannot be read is left to whoever reads the tools.
     pub fn of(body: &Body) -> Self {
-        let mut lists: Vec<Json<'_>> = body.raw("tools").and_then(Json::parse).into_iter().collect();
-        if let Some(input) = body.raw("input") {
-            lists.extend(item_tools(input));
-        }
-        if !lists.iter().any(|list| {
-            ["\"namespace\"", "\"custom\"", "\"tool_search\""].iter().any(|kind| list.get().contains(kind))
-        }) {
+        let of_items = body.raw("input").map(item_tools).unwrap_or_default();
+        let tools = body.raw("tools");
+        let may_declare = |list: &str| {
+            ["\"namespace\"", "\"custom\"", "\"tool_search\""].iter().any(|kind| list.contains(kind))
+        };
+        if !tools.is_some_and(may_declare) && !of_items.iter().any(|list| may_declare(list.get())) {
             return Self::default();
         }
+        let mut lists: Vec<Json<'_>> = tools.and_then(Json::parse).into_iter().collect();
+        lists.extend(of_items);
         let tools: Vec<ToolIn<'_>> = lists.iter().flat_map(|list| read_tools(list)).collect();
         let mut table = Self::default();
         // How often a name was wanted: the plain functions keep theirs.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 
 /// Reads the tools of one request.
 pub(super) struct ToolReader<'t> {
@@ -39,7 +40,7 @@ impl ToolReader<'_> {
         let list: Vec<Json<'a>> = parse(text, at, "a list of tools")?;
         let mut tools = Vec::with_capacity(list.len());
         for (index, json) in list.into_iter().enumerate() {
-            self.read(json, &format!("{at}[{index}]"), namespace, &mut tools)?;
+            self.read(json, format_args!("{at}[{index}]"), namespace, &mut tools)?;
         }
         Ok(tools)
     }
@@ -47,7 +48,7 @@ impl ToolReader<'_> {
     fn read<'a>(
         &mut self,
         json: Json<'a>,
-        at: &str,
+        at: fmt::Arguments<'_>,
         namespace: Option<&str>,
         tools: &mut Vec<Tool<'a>>,
     ) -> Result<(), Error> {
@@ -70,7 +71,7 @@ impl ToolReader<'_> {
     fn function<'a>(
         &self,
         members: Members<'a>,
-        at: &str,
+        at: fmt::Arguments<'_>,
         namespace: Option<&str>,
     ) -> Result<Tool<'a>, Error> {
         let mut name = None;
@@ -100,7 +101,7 @@ impl ToolReader<'_> {
     fn freeform<'a>(
         &mut self,
         members: &Members<'a>,
-        at: &str,
+        at: fmt::Arguments<'_>,
         namespace: Option<&str>,
     ) -> Result<Tool<'a>, Error> {
         #[derive(Deserialize)]
@@ -153,7 +154,11 @@ impl ToolReader<'_> {
         }
     }
 
-    fn namespace<'a>(&mut self, members: &Members<'a>, at: &str) -> Result<Vec<Tool<'a>>, Error> {
+    fn namespace<'a>(
+        &mut self,
+        members: &Members<'a>,
+        at: fmt::Arguments<'_>,
+    ) -> Result<Vec<Tool<'a>>, Error> {
         let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
         let name =
             member("name").and_then(Json::source).and_then(parse_string).ok_or_else(|| nameless(at))?;
@@ -168,7 +173,7 @@ fn is_run_by_client(members: &Members<'_>) -> bool {
     execution.is_some_and(|(_, value)| value.text().as_deref() == Some(BY_CLIENT))
 }
 
-fn nameless(at: &str) -> Error {
+fn nameless(at: fmt::Arguments<'_>) -> Error {
     let message = format!("{at}.name is missing: in this API a tool's name stands beside its type.");
     Error::invalid_request(format!("{at}.name"), message)
 }
