@@ -34,7 +34,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
-use words::config::node::{Kind, Node};
+use words::config::node::{Node, NodeKind};
 use words::config::read::Problems;
 use words::error::Error;
 use words::json::values;
@@ -346,7 +346,7 @@ fn read_request(
         Body::None | Body::Raw(_) => Map::new(),
         Body::Object(fields) => {
             let mut node = match bytes.trim_ascii() {
-                b"" => Node { kind: Kind::Map(Vec::new()), place: None },
+                b"" => Node { kind: NodeKind::Map(Vec::new()), place: None },
                 text => Node::from_json(text).map_err(|why| {
                     Error::bad_request(format!("The request body must be a JSON object: {why}."))
                 })?,
@@ -364,11 +364,11 @@ fn read_request(
 /// Removes the members that only repeat a segment of the path: clients of Portkey send `slug`, `userId`, `workspaceId` …
 /// in the body as well.
 fn remove_repeats(node: &mut Node, fields: &[Field], path: &str) {
-    let Kind::Map(entries) = &mut node.kind else { return };
+    let NodeKind::Map(entries) = &mut node.kind else { return };
     entries.retain(|entry| {
         let is_listed = fields.iter().any(|field| field.name == entry.name);
         let is_repeat =
-            matches!(&entry.value.kind, Kind::Text(text) if path.split('/').any(|part| part == text.as_str()));
+            matches!(&entry.value.kind, NodeKind::Text(text) if path.split('/').any(|part| part == text.as_str()));
         is_listed || !is_repeat
     });
 }

@@ -9,7 +9,7 @@ use memory::ledger::{Feedback, Question};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use uuid::Uuid;
-use words::config::node::{Kind, Node};
+use words::config::node::{Node, NodeKind};
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -59,7 +59,7 @@ async fn create(call: Call) -> Result<Reply, Error> {
         Error::bad_request(format!("The request body must be feedback or a list of it: {why}."))
     })?;
     let read: Vec<Map<String, Value>> = match &node.kind {
-        Kind::List(items) => items
+        NodeKind::List(items) => items
             .iter()
             .enumerate()
             .map(|(index, item)| read_object(CREATE, item, &format!("[{index}]"), &problems))

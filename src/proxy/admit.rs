@@ -25,7 +25,7 @@ use memory::state::authentication;
 use memory::state::held_bytes::Hold;
 use memory::state::large_work;
 use memory::state::snapshot::SettingsSnapshot;
-use motion::engine::body_pace::Pace;
+use motion::engine::body_pace::BodyPace;
 use motion::engine::cors;
 use motion::engine::downstream::Downstream;
 use motion::engine::guarding::guard_upgrade;
@@ -372,7 +372,7 @@ async fn read_body(
     reading: BodyReading,
 ) -> std::result::Result<Body, Error> {
     let waiting = Instant::now();
-    let pace = Pace::new(waiting, &ctx.snapshot.settings.limits);
+    let pace = BodyPace::new(waiting, &ctx.snapshot.settings.limits);
     let bytes = collect(session, &reading, &pace, &mut ctx.load.held).await?;
     ctx.record.traffic.body_wait = waiting.elapsed();
     ctx.record.traffic.bytes_in = bytes.len() as u64;
@@ -435,7 +435,7 @@ pub(super) fn with_kept_items(
 async fn collect(
     session: &mut Session,
     reading: &BodyReading,
-    pace: &Pace,
+    pace: &BodyPace,
     held: &mut Hold,
 ) -> std::result::Result<Bytes, Error> {
     let mut downstream = PingoraDownstream::new(session);

@@ -11,7 +11,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use judgment::route::admission::object_id;
 use motion::batch::{Batches, BlobReader, Output, Uploaded};
-use motion::engine::body_pace::Pace;
+use motion::engine::body_pace::BodyPace;
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{HeaderCase, edit_response_headers};
 use motion::engine::offline::OfflineResponse;
@@ -81,7 +81,7 @@ async fn answer(
             let headers = header.headers.clone();
             let mut downstream = PingoraDownstream::new(session);
             downstream.send_continue().await?;
-            let pace = Pace::new(Instant::now(), &ctx.snapshot.settings.limits);
+            let pace = BodyPace::new(Instant::now(), &ctx.snapshot.settings.limits);
             let bytes_in = &mut ctx.record.traffic.bytes_in;
             let chunks = chunks(&mut downstream, pace).inspect(|chunk| {
                 *bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
@@ -112,7 +112,7 @@ async fn answer(
 /// The body as it arrives; one that comes too slowly is an error.
 fn chunks<'a, 's>(
     downstream: &'a mut PingoraDownstream<'s>,
-    pace: Pace,
+    pace: BodyPace,
 ) -> impl Stream<Item = std::result::Result<Bytes, Error>> + Send + use<'a, 's> {
     let start = (downstream, ReusableTimer::default(), 0_usize, false);
     Box::pin(stream::unfold(start, move |(downstream, mut timer, size, is_over)| {

@@ -20,9 +20,6 @@ const LONG_MODS: [&str; 6] = [
     "src/memory/state/stored/mod.rs",
 ];
 
-/// Crates that still have two public types of one name.
-const DOUBLE_NAMES: [&str; 3] = ["knowledge", "motion", "words"];
-
 fn is_exempt(path: &str) -> bool {
     EXEMPT.iter().any(|exempt| path.starts_with(exempt))
 }
@@ -146,8 +143,7 @@ fn each_public_type_of_a_crate_has_a_name_of_its_own() {
             places.entry((folder.to_owned(), name.to_owned())).or_default().push(place);
         }
     }
-    let is_double = |folder: &str, places: &[String]| places.len() > 1 && !DOUBLE_NAMES.contains(&folder);
-    let double = places.iter().filter(|((folder, _), places)| is_double(folder, places));
+    let double = places.iter().filter(|(_, places)| places.len() > 1);
     let offences: Vec<String> =
         double.map(|((_, name), places)| format!("{name}: {}", places.join(", "))).collect();
     assert_none(&offences, "no two public types of a crate have one name");

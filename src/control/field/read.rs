@@ -6,7 +6,7 @@ use knowledge::provider;
 use serde_json::{Map, Number, Value};
 use uuid::Uuid;
 use words::api::operation::Operation;
-use words::config::node::{Entry, Kind, Node};
+use words::config::node::{Entry, Node, NodeKind};
 use words::config::read::{Problems, nearest};
 use words::settings::model_pattern::{self, ModelPattern};
 use words::settings::scopes::Scope;
@@ -21,7 +21,7 @@ pub(in super::super) fn read_object(
     problems: &Problems,
 ) -> Map<String, Value> {
     let mut read = Map::new();
-    let Kind::Map(entries) = &node.kind else {
+    let NodeKind::Map(entries) = &node.kind else {
         problems.push(path, node.place, format!("must be an object, not {}", node.type_name()));
         return read;
     };
@@ -43,7 +43,7 @@ pub(in super::super) fn read_object(
             problems.push(at, entry.place, "stands twice");
             continue;
         }
-        if entry.value.kind == Kind::Null {
+        if entry.value.kind == NodeKind::Null {
             if field.is_nullable {
                 drop(read.insert(field.name.to_owned(), Value::Null));
             } else {
@@ -66,14 +66,14 @@ pub(in super::super) fn read_object(
 pub(in super::super) fn read_text(of: &Type, text: &str, path: &str, problems: &Problems) -> Option<Value> {
     let kind = match of {
         Type::Integer(..) | Type::Number(..) => {
-            text.parse().map_or_else(|_| Kind::Text(text.to_owned()), Kind::Number)
+            text.parse().map_or_else(|_| NodeKind::Text(text.to_owned()), NodeKind::Number)
         }
         Type::Flag => match text {
-            "true" | "1" => Kind::Bool(true),
-            "false" | "0" => Kind::Bool(false),
-            _ => Kind::Text(text.to_owned()),
+            "true" | "1" => NodeKind::Bool(true),
+            "false" | "0" => NodeKind::Bool(false),
+            _ => NodeKind::Text(text.to_owned()),
         },
-        _ => Kind::Text(text.to_owned()),
+        _ => NodeKind::Text(text.to_owned()),
     };
     read_value(of, &Node { kind, place: None }, path, problems)
 }
@@ -84,30 +84,32 @@ fn read_value(of: &Type, node: &Node, path: &str, problems: &Problems) -> Option
             Some(of) => return read_value(of, node, path, problems),
             None => Err(wrong_type(&types.iter().map(kind_name).collect::<Vec<_>>().join(" or "), node)),
         },
-        (Type::AnyObject | Type::ConfigObject, Kind::Map(_)) | (Type::Any, _) => {
+        (Type::AnyObject | Type::ConfigObject, NodeKind::Map(_)) | (Type::Any, _) => {
             serde_json::from_str(&node.to_json()).map_err(|_| wrong_type("a JSON value", node))
         }
-        (Type::Object(fields), Kind::Map(_)) => Ok(Value::Object(read_object(fields, node, path, problems))),
-        (Type::List(of, min, max), Kind::List(items)) if (*min..=*max).contains(&items.len()) => {
+        (Type::Object(fields), NodeKind::Map(_)) => {
+            Ok(Value::Object(read_object(fields, node, path, problems)))
+        }
+        (Type::List(of, min, max), NodeKind::List(items)) if (*min..=*max).contains(&items.len()) => {
             let item =
                 |(index, item): (usize, &Node)| read_value(of, item, &format!("{path}[{index}]"), problems);
             Ok(items.iter().enumerate().filter_map(item).collect())
         }
-        (Type::List(_, min, max), Kind::List(_)) => Err(format!("must have {min} to {max} items")),
-        (Type::Map(of, max), Kind::Map(entries)) if entries.len() <= *max => {
+        (Type::List(_, min, max), NodeKind::List(_)) => Err(format!("must have {min} to {max} items")),
+        (Type::Map(of, max), NodeKind::Map(entries)) if entries.len() <= *max => {
             let member = |entry: &Entry| {
                 let value = read_value(of, &entry.value, &joined(path, &entry.name), problems)?;
                 Some((entry.name.clone(), value))
             };
             Ok(Value::Object(entries.iter().filter_map(member).collect()))
         }
-        (Type::Map(_, max), Kind::Map(_)) => Err(format!("must have at most {max} members")),
-        (Type::Flag | Type::Bit, Kind::Bool(flag)) => Ok(Value::Bool(*flag)),
-        (Type::Flag | Type::Bit, Kind::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => {
+        (Type::Map(_, max), NodeKind::Map(_)) => Err(format!("must have at most {max} members")),
+        (Type::Flag | Type::Bit, NodeKind::Bool(flag)) => Ok(Value::Bool(*flag)),
+        (Type::Flag | Type::Bit, NodeKind::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => {
             Ok(Value::Bool(number.as_f64() == Some(1.0)))
         }
-        (of, Kind::Text(text)) if fits(of, &node.kind) => string(of, text),
-        (of, Kind::Number(value)) if fits(of, &node.kind) => number(of, value),
+        (of, NodeKind::Text(text)) if fits(of, &node.kind) => string(of, text),
+        (of, NodeKind::Number(value)) if fits(of, &node.kind) => number(of, value),
         _ => Err(wrong_type(kind_name(of), node)),
     };
     read.map_err(|message| problems.push(path, node.place, message)).ok()
@@ -231,14 +233,14 @@ fn is_text(of: &Type) -> bool {
 }
 
 /// Whether a value of this kind can be of this type, whatever its content.
-fn fits(of: &Type, kind: &Kind) -> bool {
+fn fits(of: &Type, kind: &NodeKind) -> bool {
     match of {
-        of if is_text(of) => matches!(kind, Kind::Text(_)),
-        Type::Flag | Type::Bit => matches!(kind, Kind::Bool(_)),
-        Type::Integer(..) | Type::Number(..) => matches!(kind, Kind::Number(_)),
-        Type::List(..) => matches!(kind, Kind::List(_)),
+        of if is_text(of) => matches!(kind, NodeKind::Text(_)),
+        Type::Flag | Type::Bit => matches!(kind, NodeKind::Bool(_)),
+        Type::Integer(..) | Type::Number(..) => matches!(kind, NodeKind::Number(_)),
+        Type::List(..) => matches!(kind, NodeKind::List(_)),
         Type::Map(..) | Type::Object(_) | Type::AnyObject | Type::ConfigObject => {
-            matches!(kind, Kind::Map(_))
+            matches!(kind, NodeKind::Map(_))
         }
         Type::AnyOf(types) => types.iter().any(|of| fits(of, kind)),
         _ => true,

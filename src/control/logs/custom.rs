@@ -13,7 +13,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use words::api::service_tier::ServiceTier;
 use words::api::usage::Usage;
-use words::config::node::{Kind, Node};
+use words::config::node::{Node, NodeKind};
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -70,7 +70,7 @@ fn read_all(call: &Call) -> Result<Vec<Map<String, Value>>, Error> {
     })?;
     let problems = Problems::default();
     let logs: Vec<Map<String, Value>> = match &node.kind {
-        Kind::List(items) => items
+        NodeKind::List(items) => items
             .iter()
             .enumerate()
             .map(|(index, item)| read_object(LOG, item, &format!("[{index}]"), &problems))

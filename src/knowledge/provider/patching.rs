@@ -8,7 +8,7 @@ use super::tool_names::ToolNames;
 use std::sync::Arc;
 use words::api::body::Body;
 use words::api::operation::Operation;
-use words::api::sse::{Event, SseParser, write_event};
+use words::api::sse::{SseEvent, SseParser, write_event};
 
 /// The largest whole response held, in bytes; a larger one passes unpatched.
 const MAX_HELD: usize = 64 << 20;
@@ -133,7 +133,7 @@ impl Patcher {
 }
 
 /// Writes one event, patched where the patch changes its data.
-fn write(patches: &mut Patches, event: &Event<'_>, out: &mut Vec<u8>) {
+fn write(patches: &mut Patches, event: &SseEvent<'_>, out: &mut Vec<u8>) {
     match event.data.as_deref().and_then(|data| patches.apply(data, true)) {
         Some(patched) => write_event(out, event.name, &patched),
         None => out.extend_from_slice(event.raw),

@@ -12,7 +12,7 @@ use super::parts::KEPT_FOR;
 use super::run::{Halt, PAUSE, Run};
 use super::state::{Batch, StoredError};
 use super::stop::{Stop, StoredBatch};
-use super::turns::{Place, Turn};
+use super::turns::{LineTurn, Place};
 use futures_util::future::BoxFuture;
 use std::time::{Duration, Instant};
 use words::api::own_ids::batch_id;
@@ -114,7 +114,7 @@ impl<'a> Dispatch<'a> {
     async fn send_lines(&mut self) -> Result<Stop, Halt> {
         let mut updated = self.run.batches.shared.store().ok_or(Halt::Over)?.updated();
         let mut stored = StoredBatch::open(self.run)?;
-        let mut turn: Option<BoxFuture<'static, Option<Turn>>> = None;
+        let mut turn: Option<BoxFuture<'static, Option<LineTurn>>> = None;
         loop {
             if let Some(stop) = stored.stop(self.run)? {
                 return Ok(stop);
@@ -202,7 +202,7 @@ impl<'a> Dispatch<'a> {
         due.unwrap_or(now + KEPT_FOR).clamp(now, now + KEPT_FOR)
     }
 
-    async fn send(&mut self, mut line: QueuedLine, turn: Turn) -> Result<(), Halt> {
+    async fn send(&mut self, mut line: QueuedLine, turn: LineTurn) -> Result<(), Halt> {
         if line.number > self.batch.lines.sent_up_to {
             let up_to = line.number.saturating_add(BLOCK - 1);
             match self.run.save(|batch| batch.lines.sent_up_to = up_to).await {

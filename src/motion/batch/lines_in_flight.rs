@@ -6,7 +6,7 @@ use super::batches::Batches;
 use super::line::{LineEnv, SentLine};
 use super::line_queue::QueuedLine;
 use super::pace::Pace;
-use super::turns::Turn;
+use super::turns::LineTurn;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl LinesInFlight {
         self.pace.paused_until(now)
     }
 
-    pub fn send(&mut self, line: QueuedLine, turn: Turn) {
+    pub fn send(&mut self, line: QueuedLine, turn: LineTurn) {
         let env = Arc::clone(&self.env);
         let planner = self.batches.planner.clone();
         let stops = self.stops.subscribe();

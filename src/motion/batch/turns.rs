@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// The right to have one line in flight, until it is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, not read")]
-pub struct Turn {
+pub struct LineTurn {
     line: OwnedSemaphorePermit,
     share: OwnedSemaphorePermit,
 }
@@ -65,11 +65,11 @@ impl Turns {
 
 impl Place {
     /// Waits for the next line. `None`: the process stops.
-    pub async fn turn(&self) -> Option<Turn> {
+    pub async fn turn(&self) -> Option<LineTurn> {
         let _first_in_workspace = self.workspace.first.acquire().await.ok()?;
         let share = Arc::clone(&self.workspace.lines).acquire_owned().await.ok()?;
         let line = Arc::clone(&self.turns.lines).acquire_owned().await.ok()?;
-        Some(Turn { line, share })
+        Some(LineTurn { line, share })
     }
 }
 
@@ -83,7 +83,8 @@ mod tests {
         let turns = Turns::new(16);
         let greedy = turns.place(Some(Uuid::from_u128(1)));
         let other = turns.place(Some(Uuid::from_u128(2)));
-        let mut held: Vec<Turn> = (0..14).map(|_| greedy.turn().now_or_never().flatten().unwrap()).collect();
+        let mut held: Vec<LineTurn> =
+            (0..14).map(|_| greedy.turn().now_or_never().flatten().unwrap()).collect();
         assert!(greedy.turn().now_or_never().is_none());
         assert!(other.turn().now_or_never().flatten().is_some());
         held.pop();

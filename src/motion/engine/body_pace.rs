@@ -9,7 +9,7 @@ use words::settings::Limits;
 /// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a
 /// byte now and then.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct BodyPace {
     started: Instant,
     /// Not counted.
     grace: Duration,
@@ -17,7 +17,7 @@ pub struct Pace {
     min_rate: usize,
 }
 
-impl Pace {
+impl BodyPace {
     pub fn new(started: Instant, limits: &Limits) -> Self {
         Self { started, grace: limits.body_timeout, min_rate: limits.min_body_rate }
     }
@@ -49,14 +49,14 @@ impl Pace {
 /// provider takes.
 #[derive(Debug)]
 pub struct UploadPace {
-    pace: Pace,
+    pace: BodyPace,
     waited: Duration,
     bytes: usize,
 }
 
 impl UploadPace {
     pub fn new(limits: &Limits) -> Self {
-        Self { pace: Pace::new(Instant::now(), limits), waited: Duration::ZERO, bytes: 0 }
+        Self { pace: BodyPace::new(Instant::now(), limits), waited: Duration::ZERO, bytes: 0 }
     }
 
     /// A chunk has arrived that was waited for so long.

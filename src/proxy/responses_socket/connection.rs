@@ -11,7 +11,7 @@ use super::handshake::Handshake;
 use super::turn::{self, TurnCall, TurnEnd};
 use bytes::Bytes;
 use memory::state::held_bytes::Hold;
-use motion::engine::body_pace::Pace;
+use motion::engine::body_pace::BodyPace;
 use motion::engine::downstream::Downstream;
 use motion::engine::request_context::RequestContext;
 use pingora_core::protocols::http::HttpTask;
@@ -64,7 +64,7 @@ struct Arriving {
     bytes: usize,
     hold: Hold,
     /// Since there is one.
-    pace: Option<Pace>,
+    pace: Option<BodyPace>,
 }
 
 /// Events that were received while another one is run.
@@ -239,7 +239,7 @@ impl<'a, 's> Connection<'a, 's> {
         if self.arriving.bytes == 0 {
             self.arriving.end();
         } else if self.arriving.pace.is_none() {
-            self.arriving.pace = Some(Pace::new(Instant::now(), &self.ctx.snapshot.settings.limits));
+            self.arriving.pace = Some(BodyPace::new(Instant::now(), &self.ctx.snapshot.settings.limits));
         }
         None
     }

@@ -12,7 +12,7 @@
 
 mod event;
 
-pub use event::{Event, Events};
+pub use event::{Events, SseEvent};
 
 use bytes::Bytes;
 use memchr::{memchr2, memchr2_iter, memrchr2};

@@ -16,7 +16,7 @@ mod whole_fast_path;
 use super::operation::{Completion, Operation, SummaryShape};
 use super::output_text::OutputText;
 use super::service_tier::ServiceTier;
-use super::sse::Event;
+use super::sse::SseEvent;
 use super::usage::{Usage, UsageParts};
 use crate::json::scan::{JsonScanner, Path};
 use socket::Socket;
@@ -239,7 +239,7 @@ impl Tap {
 
     /// Takes an event of a stream that was parsed elsewhere. A stream is observed by its events or by its bytes
     /// ([`Tap::push`]), not by both.
-    pub fn event(&mut self, event: &Event<'_>) {
+    pub fn event(&mut self, event: &SseEvent<'_>) {
         if let Watch::Stream(stream) = &mut self.watch {
             stream.event(event, &mut self.summary);
         }

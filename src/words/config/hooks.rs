@@ -8,7 +8,7 @@ use super::members::{
     self, Choice, FLAG, Form, MemberTable, MemberType, NUMBER, OBJECT_TEXT, TEXT, form, list, object,
     only_if, see, whole,
 };
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 use super::read::Cursor;
 use crate::json::schema;
 use serde_json::{Value, json};
@@ -335,7 +335,7 @@ fn named_check(name: &str, at: &Cursor<'_>) -> Option<Check> {
     let id = fields.text(&["id"]).unwrap_or_else(|| name.to_owned());
     let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
     let parameters = fields.rest().into_iter().map(|(entry, _)| entry.clone()).collect();
-    let parameters = Node { kind: Kind::Map(parameters), place: at.node.place };
+    let parameters = Node { kind: NodeKind::Map(parameters), place: at.node.place };
     Some(Check { id, parameters, enabled })
 }
 

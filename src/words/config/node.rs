@@ -10,7 +10,7 @@ use std::fmt;
 /// A value and its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// Line and column from 1; `None` for JSON from a header.
     pub place: Option<(u64, u64)>,
 }
@@ -19,7 +19,7 @@ pub struct Node {
 ///
 /// `Debug` shows names and structure but no strings: any of them may be a secret key.
 #[derive(Clone, PartialEq)]
-pub enum Kind {
+pub enum NodeKind {
     Null,
     Bool(bool),
     Number(Number),
@@ -49,19 +49,19 @@ impl Node {
     /// The type of this value as written in problem messages: `a string`, `an object`.
     pub fn type_name(&self) -> &'static str {
         match &self.kind {
-            Kind::Null => "null",
-            Kind::Bool(_) => "a boolean",
-            Kind::Number(_) => "a number",
-            Kind::Text(_) => "a string",
-            Kind::List(_) => "an array",
-            Kind::Map(_) => "an object",
+            NodeKind::Null => "null",
+            NodeKind::Bool(_) => "a boolean",
+            NodeKind::Number(_) => "a number",
+            NodeKind::Text(_) => "a string",
+            NodeKind::List(_) => "an array",
+            NodeKind::Map(_) => "an object",
         }
     }
 
     /// The items of an array.
     pub fn items(&self) -> Option<&[Node]> {
         match &self.kind {
-            Kind::List(items) => Some(items),
+            NodeKind::List(items) => Some(items),
             _ => None,
         }
     }
@@ -69,19 +69,21 @@ impl Node {
     /// The first member called `name`, when this is an object.
     pub fn member(&self, name: &str) -> Option<&Node> {
         match &self.kind {
-            Kind::Map(entries) => entries.iter().find(|entry| entry.name == name).map(|entry| &entry.value),
+            NodeKind::Map(entries) => {
+                entries.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
+            }
             _ => None,
         }
     }
 
     pub fn is_object(&self) -> bool {
-        matches!(self.kind, Kind::Map(_))
+        matches!(self.kind, NodeKind::Map(_))
     }
 
     /// The text of a string.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Text(text) => Some(text),
+            NodeKind::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -101,18 +103,18 @@ impl Node {
 
     fn write_json(&self, out: &mut String) {
         match &self.kind {
-            Kind::Null => out.push_str("null"),
-            Kind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-            Kind::Number(number) => out.push_str(&number.to_string()),
-            Kind::Text(text) => out.push_str(&quoted(text)),
-            Kind::List(items) => {
+            NodeKind::Null => out.push_str("null"),
+            NodeKind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            NodeKind::Number(number) => out.push_str(&number.to_string()),
+            NodeKind::Text(text) => out.push_str(&quoted(text)),
+            NodeKind::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     out.push(if index == 0 { '[' } else { ',' });
                     item.write_json(out);
                 }
                 out.push_str(if items.is_empty() { "[]" } else { "]" });
             }
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 for (index, entry) in entries.iter().enumerate() {
                     out.push(if index == 0 { '{' } else { ',' });
                     out.push_str(&quoted(&entry.name));
@@ -129,21 +131,21 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for NodeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Null => f.write_str("null"),
-            Kind::Bool(flag) => write!(f, "{flag}"),
-            Kind::Number(number) => write!(f, "{number}"),
-            Kind::Text(_) => f.write_str("***"),
-            Kind::List(items) => f.debug_list().entries(items).finish(),
-            Kind::Map(entries) => f.debug_list().entries(entries).finish(),
+            NodeKind::Null => f.write_str("null"),
+            NodeKind::Bool(flag) => write!(f, "{flag}"),
+            NodeKind::Number(number) => write!(f, "{number}"),
+            NodeKind::Text(_) => f.write_str("***"),
+            NodeKind::List(items) => f.debug_list().entries(items).finish(),
+            NodeKind::Map(entries) => f.debug_list().entries(entries).finish(),
         }
     }
 }
 
-impl From<Kind> for Node {
-    fn from(kind: Kind) -> Self {
+impl From<NodeKind> for Node {
+    fn from(kind: NodeKind) -> Self {
         Self { kind, place: None }
     }
 }
@@ -164,27 +166,27 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Kind::Null.into())
+        Ok(NodeKind::Null.into())
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Kind::Bool(value).into())
+        Ok(NodeKind::Bool(value).into())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Kind::Number(value.into()).into())
+        Ok(NodeKind::Number(value.into()).into())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Kind::Number(value.into()).into())
+        Ok(NodeKind::Number(value.into()).into())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Number::from_f64(value).map_or(Kind::Null, Kind::Number).into())
+        Ok(Number::from_f64(value).map_or(NodeKind::Null, NodeKind::Number).into())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Kind::Text(value.to_owned()).into())
+        Ok(NodeKind::Text(value.to_owned()).into())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
@@ -192,7 +194,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
         while let Some(item) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Kind::List(items).into())
+        Ok(NodeKind::List(items).into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
@@ -200,7 +202,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
         while let Some((name, value)) = map.next_entry()? {
             entries.push(Entry { name, place: None, value });
         }
-        Ok(Kind::Map(entries).into())
+        Ok(NodeKind::Map(entries).into())
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 pub use fact::{Fact, Facts};
 
 use super::headers;
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 use super::pattern::{Excerpt, Pattern, PatternBudget, PatternUse};
 use super::read::Cursor;
 use std::fmt;
@@ -166,15 +166,15 @@ impl Scalar {
 
     fn read(at: &Cursor<'_>) -> Option<Self> {
         Some(match &at.node.kind {
-            Kind::Null => Self::Null,
-            Kind::Bool(flag) => Self::Bool(*flag),
-            Kind::Number(number) => Self::Number(number.as_f64()?),
-            Kind::Text(text) if text.len() > MAX_OPERAND => {
+            NodeKind::Null => Self::Null,
+            NodeKind::Bool(flag) => Self::Bool(*flag),
+            NodeKind::Number(number) => Self::Number(number.as_f64()?),
+            NodeKind::Text(text) if text.len() > MAX_OPERAND => {
                 at.problem(format!("must be at most {MAX_OPERAND} bytes"));
                 return None;
             }
-            Kind::Text(text) => Self::Text(text.as_str().into()),
-            Kind::List(_) | Kind::Map(_) => {
+            NodeKind::Text(text) => Self::Text(text.as_str().into()),
+            NodeKind::List(_) | NodeKind::Map(_) => {
                 at.problem(format!(
                     "must be a string, a number, a boolean or null, not {}",
                     at.node.type_name()
@@ -288,8 +288,8 @@ fn bound(at: &Cursor<'_>) -> Option<f64> {
 
 fn number(node: &Node) -> Option<f64> {
     let number = match &node.kind {
-        Kind::Number(number) => number.as_f64()?,
-        Kind::Text(text) => fact::parse_float(text),
+        NodeKind::Number(number) => number.as_f64()?,
+        NodeKind::Text(text) => fact::parse_float(text),
         _ => return None,
     };
     (!number.is_nan()).then_some(number)

@@ -7,7 +7,7 @@
 //! `required(&["attempts"])`, `integer()` and `reject_unknown(&["attempts"])` yields the problems
 //! `retry.attempts: must be an integer, not a string` and `retry.x: unknown key`.
 
-use super::node::{Entry, Kind, Node};
+use super::node::{Entry, Node, NodeKind};
 use crate::error::Problem;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
     /// A string.
     pub fn text(&self) -> Option<&'a str> {
         match &self.node.kind {
-            Kind::Text(text) => Some(text),
+            NodeKind::Text(text) => Some(text),
             _ => {
                 self.wrong_type("a string");
                 None
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
     /// A boolean.
     pub fn flag(&self) -> Option<bool> {
         match self.node.kind {
-            Kind::Bool(flag) => Some(flag),
+            NodeKind::Bool(flag) => Some(flag),
             _ => {
                 self.wrong_type("a boolean");
                 None
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
     /// Any number.
     pub fn number(&self) -> Option<f64> {
         match &self.node.kind {
-            Kind::Number(number) => number.as_f64(),
+            NodeKind::Number(number) => number.as_f64(),
             _ => {
                 self.wrong_type("a number");
                 None
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
     /// A whole number; `2.0` counts as one.
     pub fn integer(&self) -> Option<i64> {
         let whole = match &self.node.kind {
-            Kind::Number(number) => number
+            NodeKind::Number(number) => number
                 .as_i64()
                 .or_else(|| number.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64)),
             _ => None,
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
     /// An array, as its items with their paths.
     pub fn list(&self) -> Option<Vec<Cursor<'a>>> {
         match &self.node.kind {
-            Kind::List(items) => {
+            NodeKind::List(items) => {
                 let at = |(index, node)| Cursor {
                     node,
                     path: format!("{}[{index}]", self.path),
@@ -175,7 +175,7 @@ impl<'a> Cursor<'a> {
     /// An object, to be read field by field.
     pub fn fields(&self) -> Option<ObjectReader<'a>> {
         match &self.node.kind {
-            Kind::Map(entries) => Some(ObjectReader { entries, at: self.clone(), consumed: Vec::new() }),
+            NodeKind::Map(entries) => Some(ObjectReader { entries, at: self.clone(), consumed: Vec::new() }),
             _ => {
                 self.wrong_type("an object");
                 None
@@ -185,7 +185,7 @@ impl<'a> Cursor<'a> {
 
     /// An object with free names, as its entries with their paths. Duplicate names are reported.
     pub fn entries(&self) -> Option<Vec<(&'a Entry, Cursor<'a>)>> {
-        let Kind::Map(entries) = &self.node.kind else {
+        let NodeKind::Map(entries) = &self.node.kind else {
             self.wrong_type("an object");
             return None;
         };
@@ -198,9 +198,9 @@ impl<'a> Cursor<'a> {
 
     /// The first member called `name`, when this is an object that has one other than `null`. Reports nothing.
     pub fn member(&self, name: &str) -> Option<Cursor<'a>> {
-        let Kind::Map(entries) = &self.node.kind else { return None };
+        let NodeKind::Map(entries) = &self.node.kind else { return None };
         let entry = entries.iter().find(|entry| entry.name == name)?;
-        (entry.value.kind != Kind::Null).then(|| self.child(entry))
+        (entry.value.kind != NodeKind::Null).then(|| self.child(entry))
     }
 
     fn child(&self, entry: &'a Entry) -> Cursor<'a> {
@@ -246,13 +246,13 @@ impl<'a> ObjectReader<'a> {
             }
         }
         let entry = found?;
-        (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
+        (entry.value.kind != NodeKind::Null).then(|| self.at.child(entry))
     }
 
     /// The field that [`ObjectReader::get`] would return, without marking it as read or reporting duplicates.
     pub fn peek(&self, names: &[&str]) -> Option<Cursor<'a>> {
         let entry = self.entries.iter().find(|entry| names.contains(&entry.name.as_str()))?;
-        (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
+        (entry.value.kind != NodeKind::Null).then(|| self.at.child(entry))
     }
 
     /// Reports a missing field, at the position of the object.
@@ -279,8 +279,9 @@ impl<'a> ObjectReader<'a> {
 
     /// Whether one of `names` is present with a value other than `null` and the empty string.
     pub fn has(&self, names: &[&str]) -> bool {
-        let is_set =
-            |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
+        let is_set = |kind: &NodeKind| {
+            !matches!(kind, NodeKind::Null) && !matches!(kind, NodeKind::Text(t) if t.is_empty())
+        };
         self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && is_set(&entry.value.kind))
     }
 

@@ -5,7 +5,7 @@
 
 use super::balance::BalanceBy;
 use super::level::MAX_TARGETS;
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 use super::read::{Cursor, ObjectReader};
 use super::strategy::{Mode, Strategy};
 
@@ -44,7 +44,7 @@ fn require_targets(fields: &ObjectReader<'_>, targets: Option<&Cursor<'_>>, mode
 /// A target of weight 0 is never chosen; if all weights were 0, no request could be served.
 fn require_weight(targets: &Cursor<'_>) {
     let weightless = |target: &Node| match target.member("weight").map(|weight| &weight.kind) {
-        Some(Kind::Number(weight)) => weight.as_f64() == Some(0.0),
+        Some(NodeKind::Number(weight)) => weight.as_f64() == Some(0.0),
         _ => false,
     };
     let items = targets.node.items().unwrap_or_default();
@@ -61,7 +61,7 @@ fn require_prices(targets: &Cursor<'_>) {
     }
     // Targets beyond the maximum are refused anyway.
     for target in targets.list().unwrap_or_default().iter().take(MAX_TARGETS) {
-        let priced = target.node.member("price").is_some_and(|price| price.kind != Kind::Null);
+        let priced = target.node.member("price").is_some_and(|price| price.kind != NodeKind::Null);
         if !priced
             && target.node.is_object()
             && let Some(fields) = target.fields()

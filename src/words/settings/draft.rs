@@ -7,7 +7,7 @@ use super::reference::{self, Resolved, SecretSources};
 use super::{Settings, yaml};
 use crate::config::Checks;
 use crate::config::account::names;
-use crate::config::node::{Kind, Node};
+use crate::config::node::{Node, NodeKind};
 use crate::config::read::Problems;
 use crate::error::Problem;
 
@@ -26,12 +26,12 @@ impl Draft {
         let (mut node, mut problems) = match yaml::read(text) {
             Ok(read) => read,
             Err(problem) => {
-                let (node, resolved) = (Node::from(Kind::Null), Resolved::default());
+                let (node, resolved) = (Node::from(NodeKind::Null), Resolved::default());
                 return Self { node, resolved, settings: None, problems: vec![problem] };
             }
         };
-        if node.kind == Kind::Null {
-            node.kind = Kind::Map(Vec::new());
+        if node.kind == NodeKind::Null {
+            node.kind = NodeKind::Map(Vec::new());
         }
         let resolved = reference::resolve(&mut node, sources);
         let found = Problems::default();
@@ -104,12 +104,12 @@ impl Draft {
 /// the longest name that fits is taken. A field of an account may stand under another of its names.
 fn step<'a, 'p>(node: &'a Node, path: &'p str) -> Option<(String, &'a Node, &'p str)> {
     match &node.kind {
-        Kind::List(items) => {
+        NodeKind::List(items) => {
             let (number, rest) = path.strip_prefix('[')?.split_once(']')?;
             let item = items.get(number.parse::<usize>().ok()?)?;
             Some((format!("[{number}]"), item, rest))
         }
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             let fits = |name: &str| {
                 let rest = path.strip_prefix(name)?;
                 (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)

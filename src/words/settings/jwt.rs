@@ -6,7 +6,7 @@ use super::auth::{Scopes, WORKSPACE};
 use super::scopes::ScopeSet;
 use super::values::http_url;
 use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, OneOf, form, list, non_empty, object};
-use crate::config::node::Kind;
+use crate::config::node::NodeKind;
 use crate::config::read::Cursor;
 use crate::json::schema;
 use serde_json::json;
@@ -110,7 +110,7 @@ impl Jwt {
 }
 
 fn audience(at: &Cursor<'_>) -> Vec<String> {
-    if let Kind::Text(_) = at.node.kind {
+    if let NodeKind::Text(_) = at.node.kind {
         return non_empty(at).map(str::to_owned).into_iter().collect();
     }
     if at.node.is_empty_list() {

@@ -6,7 +6,7 @@ use super::values::ADDRESS;
 use crate::config::members::{
     self, Choice, FILE, FLAG, Form, MemberTable, MemberType, form, list, non_empty, object, see,
 };
-use crate::config::node::Kind;
+use crate::config::node::NodeKind;
 use crate::config::read::Cursor;
 use crate::json::schema;
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ impl MemberType for AnyListener<'_> {
 
     fn read(&self, at: &Cursor<'_>) -> Option<Listener> {
         match at.node.kind {
-            Kind::Text(_) => Some(Listener { address: self.0.read(at)?, tls: None, h2: true }),
+            NodeKind::Text(_) => Some(Listener { address: self.0.read(at)?, tls: None, h2: true }),
             _ => members::read(at, |table| Listener::members(table, self.0)),
         }
     }

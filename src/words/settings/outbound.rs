@@ -5,7 +5,7 @@
 
 use super::allow_rule::AllowRule;
 use crate::config::members::{Choice, Form, MemberTable, form, list};
-use crate::config::node::Kind;
+use crate::config::node::NodeKind;
 use crate::config::proxy_url::{PROXY, ProxyChoice, ProxyUrl};
 use crate::config::read::Cursor;
 use crate::error::Problem;
@@ -247,7 +247,7 @@ impl Outbound {
 }
 
 fn source_addresses(at: &Cursor<'_>) -> Option<Vec<IpAddr>> {
-    let items = if matches!(at.node.kind, Kind::List(_)) { at.list()? } else { vec![at.clone()] };
+    let items = if matches!(at.node.kind, NodeKind::List(_)) { at.list()? } else { vec![at.clone()] };
     let mut found: Vec<IpAddr> = Vec::new();
     for item in items {
         let Ok(ip) = item.text()?.parse::<IpAddr>() else {

@@ -9,7 +9,7 @@
 //! breaks.
 
 use crate::config::account::names::B_SERVICE_ACCOUNT;
-use crate::config::node::{Kind, Node};
+use crate::config::node::{Node, NodeKind};
 use crate::error::Problem;
 use std::collections::HashSet;
 use std::fmt;
@@ -81,7 +81,7 @@ impl fmt::Debug for Resolved {
 
 fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolved: &mut Resolved) {
     match &mut node.kind {
-        Kind::Text(text) => match resolve_text(text, sources, &mut resolved.values) {
+        NodeKind::Text(text) => match resolve_text(text, sources, &mut resolved.values) {
             Ok(None) => {}
             Ok(Some(value)) => *text = value,
             Err(message) => {
@@ -89,12 +89,12 @@ fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolv
                 resolved.problems.push(Problem { path: path.to_owned(), message, place: node.place });
             }
         },
-        Kind::List(items) => {
+        NodeKind::List(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 resolve_node(item, &format!("{path}[{index}]"), sources, resolved);
             }
         }
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             for entry in entries {
                 let name = &entry.name;
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -104,13 +104,13 @@ fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolv
                 }
             }
         }
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) => {}
     }
 }
 
 /// Parses a service account, which is an object in the config but JSON text in its credential.
 fn parse_service_account(value: &mut Node) {
-    if let Kind::Text(text) = &value.kind
+    if let NodeKind::Text(text) = &value.kind
         && let Ok(account) = Node::from_json(text.as_bytes())
     {
         value.kind = account.kind;
@@ -231,10 +231,10 @@ mod tests {
             ("credential:openai", "sk-file"),
             ("a credential:openai", "a credential:openai"),
         ] {
-            let mut node = Node::from(Kind::Text(written.to_owned()));
+            let mut node = Node::from(NodeKind::Text(written.to_owned()));
             let resolved = resolve(&mut node, &SOURCES);
             assert_eq!(resolved.problems, [], "{written}");
-            assert_eq!(node.kind, Kind::Text(wanted.to_owned()), "{written}");
+            assert_eq!(node.kind, NodeKind::Text(wanted.to_owned()), "{written}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
-use crate::config::node::Kind;
+use crate::config::node::NodeKind;
 use crate::config::policies::TimeLimits;
 use crate::config::read::Cursor;
 use crate::config::{Checks, Config};
@@ -108,7 +108,7 @@ fn section<T: Default>(
 /// not a second mistake.
 fn names(table: &MemberTable<'_>, section: &'static str) -> HashSet<String> {
     match table.at(section).map(|at| &at.node.kind) {
-        Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
+        Some(NodeKind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
         _ => HashSet::new(),
     }
 }
@@ -232,7 +232,7 @@ fn check_slugs(at: &Cursor<'_>, slugs: &HashSet<String>) {
             at.problem(message);
         }
     }
-    let targets = fields.peek(&["targets"]).filter(|at| matches!(at.node.kind, Kind::List(_)));
+    let targets = fields.peek(&["targets"]).filter(|at| matches!(at.node.kind, NodeKind::List(_)));
     for target in targets.and_then(|at| at.list()).unwrap_or_default() {
         check_slugs(&target, slugs);
     }

@@ -3,7 +3,7 @@
 //! YAML 1.2 core types: quoted scalars stay strings, only `true` and `false` are booleans. Anchors and merge
 //! keys work, within limits that stop alias bombs. Not here: what the keys mean, and references to secrets.
 
-use crate::config::node::{Entry, Kind, Node};
+use crate::config::node::{Entry, Node, NodeKind};
 use crate::error::Problem;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
@@ -76,7 +76,7 @@ fn into_node(tree: Spanned<Tree>) -> Node {
     Node { kind: tree.value.0, place: place(tree.defined) }
 }
 
-struct Tree(Kind);
+struct Tree(NodeKind);
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -87,51 +87,51 @@ impl<'de> Deserialize<'de> for Tree {
 struct KindVisitor;
 
 impl<'de> Visitor<'de> for KindVisitor {
-    type Value = Kind;
+    type Value = NodeKind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a settings value")
     }
 
-    fn visit_unit<E>(self) -> Result<Kind, E> {
-        Ok(Kind::Null)
+    fn visit_unit<E>(self) -> Result<NodeKind, E> {
+        Ok(NodeKind::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
-        Ok(Kind::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<NodeKind, E> {
+        Ok(NodeKind::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
-        Ok(Kind::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<NodeKind, E> {
+        Ok(NodeKind::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
-        Ok(Kind::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<NodeKind, E> {
+        Ok(NodeKind::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
-        Ok(Number::from_f64(value).map_or(Kind::Null, Kind::Number))
+    fn visit_f64<E>(self, value: f64) -> Result<NodeKind, E> {
+        Ok(Number::from_f64(value).map_or(NodeKind::Null, NodeKind::Number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
-        Ok(Kind::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<NodeKind, E> {
+        Ok(NodeKind::Text(value.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<NodeKind, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element::<Spanned<Tree>>()? {
             items.push(into_node(item));
         }
-        Ok(Kind::List(items))
+        Ok(NodeKind::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NodeKind, A::Error> {
         let mut entries = Vec::new();
         while let Some((name, value)) = map.next_entry::<Spanned<String>, Spanned<Tree>>()? {
             let place = place(name.defined);
             entries.push(Entry { name: name.value, place, value: into_node(value) });
         }
-        Ok(Kind::Map(entries))
+        Ok(NodeKind::Map(entries))
     }
 }
 
@@ -143,11 +143,11 @@ mod tests {
     fn outline(node: &Node, out: &mut Vec<String>) {
         let at = |place: Option<(u64, u64)>| place.map_or("-".to_owned(), |(l, c)| format!("{l}:{c}"));
         match &node.kind {
-            Kind::List(items) => {
+            NodeKind::List(items) => {
                 out.push(format!("{} list", at(node.place)));
                 items.iter().for_each(|item| outline(item, out));
             }
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 out.push(format!("{} map", at(node.place)));
                 for entry in entries {
                     out.push(format!("{} {}:", at(entry.place), entry.name));

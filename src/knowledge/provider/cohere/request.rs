@@ -12,7 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use words::api::chat::{
-    AllowedNames, ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described,
+    AllowedTools, ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described,
 };
 use words::error::Error;
 use words::json::Json;
@@ -189,7 +189,7 @@ fn select_tools<'a>(
     choice: Option<ToolChoice<'a>>,
     notes: &mut TranslationNotes,
 ) -> Result<(Vec<ToolOut<'a>>, Option<&'static str>), Error> {
-    let (only, mode): (Option<AllowedNames<'_>>, _) = match choice {
+    let (only, mode): (Option<AllowedTools<'_>>, _) = match choice {
         None | Some(ToolChoice::Auto) => (None, None),
         Some(ToolChoice::None) => (None, Some("NONE")),
         Some(ToolChoice::Required) => (None, Some("REQUIRED")),

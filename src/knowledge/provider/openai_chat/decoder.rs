@@ -156,7 +156,7 @@ impl<E: ResponseEvents> Decoder for Stream<E> {
 
 impl<E: ResponseEvents> Stream<E> {
     /// Takes one event. `last`: it is not followed by a blank line, so it may be incomplete.
-    fn take(&mut self, event: &sse::Event<'_>, last: bool, sink: EventSink<'_>) {
+    fn take(&mut self, event: &sse::SseEvent<'_>, last: bool, sink: EventSink<'_>) {
         let data = event.data.as_deref().unwrap_or_default().trim_ascii();
         // Some servers send empty events to keep the connection alive.
         if self.closed || data.is_empty() {

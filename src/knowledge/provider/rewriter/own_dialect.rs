@@ -14,7 +14,7 @@ use super::text_filters::TextFilters;
 use conversion::Conversion;
 use responses::ResponseText;
 use words::api::chat::ProviderError;
-use words::api::sse::{Event, SseParser, write_event};
+use words::api::sse::{SseEvent, SseParser, write_event};
 use words::error::Error;
 use words::json::Json;
 use words::json::splice::Object;
@@ -174,7 +174,7 @@ impl Form {
             Self::Stream(parser) => {
                 let run = parser.finish();
                 // An event without a blank line behind it may be incomplete; then the response is.
-                let is_whole = |event: &Event<'_>| event.data.as_deref().is_none_or(is_json);
+                let is_whole = |event: &SseEvent<'_>| event.data.as_deref().is_none_or(is_json);
                 run.events().filter(is_whole).try_for_each(|event| texts.event(&event, filters, out))
             }
         }
@@ -184,7 +184,7 @@ impl Form {
 impl Texts {
     fn event(
         &mut self,
-        event: &Event<'_>,
+        event: &SseEvent<'_>,
         filters: &mut TextFilters,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@ use super::{BodyError, Mode, ResponseBody};
 use crate::engine::content_kind::ContentKind;
 use bytes::Bytes;
 use std::ops::Range;
-use words::api::sse::{Event, Run, SseParser};
+use words::api::sse::{Run, SseEvent, SseParser};
 use words::json::similarity::SimilarJson;
 
 /// The member that an event with nothing but usage has empty.
@@ -81,7 +81,7 @@ impl ResponseBody {
     }
 
     /// Whether an event has the usage and no choices: what OpenAI adds where the usage is requested.
-    fn is_usage_only(&self, event: &Event<'_>) -> bool {
+    fn is_usage_only(&self, event: &SseEvent<'_>) -> bool {
         let Mode::Passthrough { tap, .. } = &self.mode else { return false };
         let Some(data) = event.data.as_ref().filter(|_| tap.summary().usage.is_some()) else { return false };
         let Some(at) = memchr::memmem::find(data, CHOICES) else { return false };
@@ -119,7 +119,7 @@ impl ResponseBody {
     }
 
     /// Checks one event in the client's dialect; false if it must not be forwarded. SSE comments are always forwarded.
-    fn check_event(&mut self, event: &Event<'_>) -> bool {
+    fn check_event(&mut self, event: &SseEvent<'_>) -> bool {
         let Mode::Passthrough { tap, .. } = &mut self.mode else { return false };
         let Some(data) = &event.data else { return true };
         if self.policy.validates && !is_valid_data(data, &mut self.similar) {

@@ -36,5 +36,5 @@ pub use provider_error::ProviderError;
 pub use request::{ChatRequest, MarkName, Reasoning, ResponseFormat, described};
 pub use response::ChatResponse;
 pub use text_filter::{FilterFlow, TextFilter};
-pub use tool::{AllowedNames, Tool, ToolChoice};
+pub use tool::{AllowedTools, Tool, ToolChoice};
 pub use url_citation::UrlCitation;

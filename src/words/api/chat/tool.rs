@@ -33,7 +33,7 @@ pub enum ToolChoice<'a> {
     Function(Cow<'a, str>),
     /// One of a few tools; `required` says whether one must be used.
     Allowed {
-        names: AllowedNames<'a>,
+        names: AllowedTools<'a>,
         required: bool,
     },
     Other(Json<'a>),
@@ -41,12 +41,12 @@ pub enum ToolChoice<'a> {
 
 /// The names of the tools that are allowed, in the client's order. Looked up by hash: a hostile request may have very many.
 #[derive(Clone, Default)]
-pub struct AllowedNames<'a> {
+pub struct AllowedTools<'a> {
     list: Vec<Cow<'a, str>>,
     set: HashSet<Cow<'a, str>>,
 }
 
-impl<'a> AllowedNames<'a> {
+impl<'a> AllowedTools<'a> {
     pub fn contains(&self, name: &str) -> bool {
         self.set.contains(name)
     }
@@ -61,14 +61,14 @@ impl<'a> AllowedNames<'a> {
     }
 }
 
-impl<'a> FromIterator<Cow<'a, str>> for AllowedNames<'a> {
+impl<'a> FromIterator<Cow<'a, str>> for AllowedTools<'a> {
     fn from_iter<I: IntoIterator<Item = Cow<'a, str>>>(names: I) -> Self {
         let list: Vec<_> = names.into_iter().collect();
         Self { set: list.iter().cloned().collect(), list }
     }
 }
 
-impl fmt::Debug for AllowedNames<'_> {
+impl fmt::Debug for AllowedTools<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(f)
     }

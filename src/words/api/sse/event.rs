@@ -11,7 +11,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One event, borrowed from its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// The last `event` field; `None` if there is none, or it is empty or not UTF-8.
     pub name: Option<&'a str>,
     /// All `data` fields, joined by LF; `None` for a comment or an empty block, which browsers do not report, and for
@@ -23,7 +23,7 @@ pub struct Event<'a> {
     pub start: usize,
 }
 
-impl Event<'_> {
+impl SseEvent<'_> {
     /// The index behind it in the run.
     pub fn end(&self) -> usize {
         self.start + self.raw.len()
@@ -47,19 +47,19 @@ impl<'a> Events<'a> {
     }
 
     /// Removes the next `length` bytes as one event.
-    fn event(&mut self, length: usize, name: Option<&'a str>, data: Option<Cow<'a, [u8]>>) -> Event<'a> {
+    fn event(&mut self, length: usize, name: Option<&'a str>, data: Option<Cow<'a, [u8]>>) -> SseEvent<'a> {
         let (raw, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, b""));
         let start = self.at;
         self.rest = rest;
         self.at += raw.len();
-        Event { name, data: data.filter(|_| raw.len() <= self.limit), raw, start }
+        SseEvent { name, data: data.filter(|_| raw.len() <= self.limit), raw, start }
     }
 }
 
 impl<'a> Iterator for Events<'a> {
-    type Item = Event<'a>;
+    type Item = SseEvent<'a>;
 
-    fn next(&mut self) -> Option<Event<'a>> {
+    fn next(&mut self) -> Option<SseEvent<'a>> {
         if self.rest.is_empty() {
             return None;
         }

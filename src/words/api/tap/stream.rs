@@ -6,7 +6,7 @@ use super::event_text::EventText;
 use super::openai_event::{self, ChatChunk, Choice, TypedEvent};
 use super::vendor_event::{self, CohereEnd};
 use super::{ResponseSummary, UsageParts};
-use crate::api::sse::{Event, Run, SseParser};
+use crate::api::sse::{Run, SseEvent, SseParser};
 use memchr::memmem::Finder;
 
 /// The state of one stream.
@@ -52,7 +52,7 @@ impl Stream {
     }
 
     /// Takes an event that was parsed elsewhere.
-    pub(super) fn event(&mut self, event: &Event<'_>, summary: &mut ResponseSummary) {
+    pub(super) fn event(&mut self, event: &SseEvent<'_>, summary: &mut ResponseSummary) {
         self.reader.event(event, summary);
     }
 
@@ -67,7 +67,7 @@ impl EventReader {
         run.events().for_each(|event| self.event(&event, summary));
     }
 
-    fn event(&mut self, event: &Event<'_>, summary: &mut ResponseSummary) {
+    fn event(&mut self, event: &SseEvent<'_>, summary: &mut ResponseSummary) {
         let Some(data) = &event.data else { return };
         summary.events += 1;
         let data = data.trim_ascii_start();

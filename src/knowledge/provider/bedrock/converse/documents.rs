@@ -85,7 +85,7 @@ fn format_by_extension(name: &str) -> Option<Format> {
 /// 400 for a URL that Bedrock does not fetch, a file id, or an unsupported format.
 pub fn image<'a>(
     source: &'a From<'a>,
-    names: &mut Names,
+    names: &mut DocumentNames,
     at: fmt::Arguments<'_>,
 ) -> Result<Block<'a>, Error> {
     let (format, source) = locate(source, None, at)?;
@@ -103,7 +103,7 @@ pub fn image<'a>(
 pub fn block<'a>(
     file: &'a File<'a>,
     cites: bool,
-    names: &mut Names,
+    names: &mut DocumentNames,
     at: fmt::Arguments<'_>,
 ) -> Result<Block<'a>, Error> {
     let (format, source) = locate(&file.source, file.name.as_deref(), at)?;
@@ -133,7 +133,12 @@ pub(crate) fn audio_format(format: &str, at: fmt::Arguments<'_>) -> Result<&'sta
     }
 }
 
-fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &mut Names) -> Block<'a> {
+fn block_of<'a>(
+    format: Format,
+    source: Source<'a>,
+    name: Option<&str>,
+    names: &mut DocumentNames,
+) -> Block<'a> {
     match format {
         Format::Image(format) => Block::Image(Box::new(Media { format, source })),
         Format::Video(format) => Block::Video(Box::new(Media { format, source })),
@@ -184,13 +189,13 @@ fn locate<'a>(
 /// The document names of a request. Bedrock requires them to be unique and to consist of letters, digits,
 /// single spaces, hyphens, parentheses and brackets only.
 #[derive(Default)]
-pub struct Names {
+pub struct DocumentNames {
     used: HashSet<String>,
     /// By name, the number from which on it is free.
     numbers: HashMap<String, usize>,
 }
 
-impl Names {
+impl DocumentNames {
     fn unique(&mut self, wanted: Option<&str>) -> String {
         let plain = wanted.map(plain).filter(|name| !name.is_empty());
         let base = plain.unwrap_or_else(|| format!("Document {}", self.used.len() + 1));
@@ -232,7 +237,7 @@ mod tests {
 
     #[test]
     fn names_are_plain_and_unique() {
-        let mut names = Names::default();
+        let mut names = DocumentNames::default();
         let mut name = |wanted| names.unique(wanted);
         assert_eq!(name(None), "Document 1");
         assert_eq!(name(Some("Q3  report_final.pdf")), "Q3 report-final");

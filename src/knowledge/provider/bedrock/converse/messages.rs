@@ -5,7 +5,7 @@
 //! messages of one speaker share a turn, because Bedrock requires speakers to alternate.
 
 use super::NAME;
-use super::documents::{self, Names};
+use super::documents::{self, DocumentNames};
 use super::shape::{
     Block, CachePoint, Media, ReasoningText, ResultContent, Source, Thinking, ToolResult, ToolUse, Turn,
 };
@@ -29,7 +29,7 @@ pub fn write<'a>(
 ) -> Result<(Vec<Block<'a>>, Vec<Turn<'a>>), Error> {
     let mut system = Vec::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
-    let mut blocks = Blocks { model, notes, names: Names::default(), warned: Warned::default() };
+    let mut blocks = Blocks { model, notes, names: DocumentNames::default(), warned: Warned::default() };
     for (index, message) in messages.iter().enumerate() {
         let at = message.place(index);
         let (role, content) = match message.role {
@@ -102,7 +102,7 @@ fn users_turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>) -> &'t mut Turn<'a> {
 struct Blocks<'m, 'o> {
     model: &'m Model<'m>,
     notes: &'o mut TranslationNotes,
-    names: Names,
+    names: DocumentNames,
     warned: Warned,
 }
 
