@@ -16,6 +16,14 @@ fn new_pair() -> CertifiedKey<KeyPair> {
     rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
+/// One that expires at the beginning of this year.
+fn pair_until(year: i32) -> CertifiedKey<KeyPair> {
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let signing_key = KeyPair::generate().unwrap();
+    CertifiedKey { cert: params.self_signed(&signing_key).unwrap(), signing_key }
+}
+
 fn write(pair: &CertifiedKey<KeyPair>, folder: &Path) {
     std::fs::write(folder.join("cert.pem"), pair.cert.pem()).unwrap();
     std::fs::write(folder.join("key.pem"), pair.signing_key.serialize_pem()).unwrap();
@@ -69,7 +77,7 @@ async fn both_http_versions_are_spoken_over_tls() {
 #[tokio::test]
 async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let old = new_pair();
+    let old = pair_until(2098);
     let port = ports::free();
     write(&old, folder.path());
     let gateway = start(folder.path(), port);
@@ -78,11 +86,22 @@ async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not(
         call.send().await.is_ok()
     };
     assert!(reaches(&old).await);
+    let expires = async |year: i16| {
+        let series =
+            format!("turnpike_certificate_expiry_timestamp_seconds{{file=\"{}", folder.path().display());
+        let wanted = jiff::civil::date(year, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
+        until("the expiry in the metrics", async || {
+            (gateway.metric(&series).await == Some(wanted.as_second() as f64)).then_some(())
+        })
+        .await;
+    };
+    expires(2098).await;
 
-    let new = new_pair();
+    let new = pair_until(2099);
     write(&new, folder.path());
     until("the renewed certificate", async || reaches(&new).await.then_some(())).await;
     assert!(!reaches(&old).await, "the old certificate is still served");
+    expires(2099).await;
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     until("the error about the invalid pair", async || {

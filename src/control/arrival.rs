@@ -2,7 +2,7 @@
 //!
 //! Only for what is sent back to that client; nothing is decided by it.
 
-use http::header::{ACCEPT_ENCODING, HOST};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HOST};
 use http::{HeaderMap, Uri};
 
 /// The longest name of a host (RFC 1035) with a port.
@@ -14,6 +14,8 @@ pub(super) struct Arrival {
     /// The beginning of absolute links, `https://gateway.example.com`; empty where the request does not tell.
     pub base: String,
     pub accepts_gzip: bool,
+    /// It reads OpenMetrics, and likes it no less than plain text.
+    pub prefers_open_metrics: bool,
 }
 
 impl Arrival {
@@ -36,9 +38,25 @@ impl Arrival {
         let encodings = text(ACCEPT_ENCODING.as_str()).unwrap_or_default();
         Self {
             base: host.filter(is_host).map(|host| format!("{scheme}://{host}")).unwrap_or_default(),
+            prefers_open_metrics: prefers_open_metrics(text(ACCEPT.as_str()).unwrap_or_default()),
             accepts_gzip: encodings.split(',').any(is_gzip),
         }
     }
+}
+
+/// Whether `Accept` lists OpenMetrics with no less weight than plain text.
+fn prefers_open_metrics(accept: &str) -> bool {
+    let weight = |wanted: &str| {
+        let items = accept.split(',').map(|item| item.split(';').map(str::trim));
+        let weights = items.filter_map(|mut parts| {
+            let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f64>().ok());
+            is_it.then_some(weight.unwrap_or(1.0))
+        });
+        weights.fold(0.0, f64::max)
+    };
+    let open_metrics = weight("application/openmetrics-text");
+    open_metrics > 0.0 && open_metrics >= weight("text/plain")
 }
 
 /// Whether an item of `Accept-Encoding` is gzip, and not refused.
@@ -76,6 +94,22 @@ mod tests {
             (&[], true, ""),
         ] {
             assert_eq!(arrival(pairs, has_tls).base, base, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn open_metrics_are_sent_to_scrapers_that_prefer_them() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+                          text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        for (accept, wanted) in [
+            (prometheus, true),
+            ("application/openmetrics-text", true),
+            ("text/plain, application/openmetrics-text;q=0.5", false),
+            ("application/openmetrics-text;q=0", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(arrival(&[("accept", accept)], false).prefers_open_metrics, wanted, "{accept}");
         }
     }
 

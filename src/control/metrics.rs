@@ -11,6 +11,7 @@ use std::time::Instant;
 use words::error::Error;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) const ROUTES: &[Route] =
     &[get("/metrics", Access::Metrics, "Metrics, for Prometheus", |call| Box::pin(show(call)))
@@ -31,7 +32,11 @@ async fn show(call: Call) -> Result<Reply, Error> {
     }
     shared.metrics.set_counters(&counters(&call.limits.counts()));
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());
-    Ok(Reply::text(CONTENT_TYPE, shared.metrics.render(&shared.targets.list(Instant::now()))))
+    let targets = shared.targets.list(Instant::now());
+    Ok(match call.arrival.prefers_open_metrics {
+        true => Reply::text(OPEN_METRICS, shared.metrics.render_open_metrics(&targets)),
+        false => Reply::text(CONTENT_TYPE, shared.metrics.render(&targets)),
+    })
 }
 
 fn counters(counts: &Counts) -> CountersState {

@@ -52,6 +52,18 @@ impl Certificate {
         Ok(Self { files: files.clone(), current, read_at: Mutex::new(stamp) })
     }
 
+    /// The file of the certificate.
+    pub fn file(&self) -> &Path {
+        &self.files.cert
+    }
+
+    /// When the certificate in use expires, Unix seconds; `None`: it cannot be read that far.
+    pub fn expires(&self) -> Option<i64> {
+        let current = self.current.load();
+        let (_, certificate) = x509_parser::parse_x509_certificate(current.cert.first()?).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    }
+
     /// Reads the pair again when a file changed. Returns whether the certificate is a new one.
     ///
     /// # Errors

@@ -142,7 +142,7 @@ fn build(
             file: file.to_owned(),
             started: shared.settings_arc(),
         }),
-        Box::new(CertificateReloader(certificates)),
+        Box::new(CertificateReloader { shared: Arc::clone(&shared), certificates }),
         Box::new(ReadinessNotifier {
             shared: Arc::clone(&shared),
             listeners: data.chain([listen.control.address]).chain(emulator).collect(),

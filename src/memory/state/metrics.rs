@@ -4,10 +4,12 @@
 //! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 mod cache;
+mod exemplars;
 mod families;
 mod guardrails;
 mod ledger;
 mod limits;
+mod open_metrics;
 mod routing;
 mod series;
 mod status;
@@ -18,6 +20,7 @@ use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
 use cache::CacheFamilies;
+use exemplars::Exemplars;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use guardrails::Guardrails;
 use knowledge::price::{Cost, CostStatus, money};
@@ -57,6 +60,7 @@ pub struct Metrics {
     limits: Limits,
     guardrails: Guardrails,
     cache: CacheFamilies,
+    exemplars: Exemplars,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -124,6 +128,7 @@ impl Metrics {
             limits: Limits::new(&registry)?,
             guardrails: Guardrails::new(&registry)?,
             cache: CacheFamilies::new(&registry)?,
+            exemplars: Exemplars::default(),
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -131,8 +136,14 @@ impl Metrics {
         })
     }
 
-    /// Counts a finished request. `target`: the series of the target that responded, if one was called.
-    pub fn record_request(&self, request: &FinishedRequest<'_>, target: Option<&TargetSeries>) {
+    /// Counts a finished request. `target`: the series of the target that responded, if one was called. `trace` returns the
+    /// request's trace for an exemplar, `None` if it is recorded nowhere; it is called for few requests.
+    pub fn record_request(
+        &self,
+        request: &FinishedRequest<'_>,
+        target: Option<&TargetSeries>,
+        trace: &dyn Fn() -> Option<String>,
+    ) {
         let count = || {
             let labels = [request.operation, request.provider, status_text(request.status)];
             self.traffic.requests.with_label_values(&labels)
@@ -145,7 +156,8 @@ impl Metrics {
             return self.traffic.overhead.with_label_values(&[request.operation]).observe(overhead);
         };
         let other;
-        let series = match target.of(self, request) {
+        let own = target.of(self, request);
+        let series = match own {
             Some(series) => series,
             None => {
                 other = RequestSeries::new(self, request);
@@ -158,6 +170,10 @@ impl Metrics {
         }
         series.overhead.observe(overhead);
         series.duration.observe(request.total.as_secs_f64());
+        if self.exemplars.are_wanted(own.is_some()) {
+            let find = || self.exemplars.of(request, &series.model_label);
+            series.exemplars.get_or_init(find).observe(request.total, request.overhead, trace);
+        }
         let labels = || [request.operation, request.provider, &*series.model_label];
         if let Some(first) = request.first_chunk {
             let find = || self.calls.first_chunk.with_label_values(&labels());
@@ -408,6 +424,11 @@ impl Metrics {
         self.cache.embeddings.with_label_values(&[result]).inc();
     }
 
+    /// A listener's certificate in this file expires then, Unix seconds.
+    pub fn set_certificate_expiry(&self, file: &str, expires: i64) {
+        self.traffic.certificates.with_label_values(&[file]).set(expires);
+    }
+
     /// Where other rooms register their own families.
     pub fn registry(&self) -> &Registry {
         &self.registry
@@ -416,6 +437,13 @@ impl Metrics {
     /// Seconds since the prices in force were read.
     pub fn set_prices_age(&self, seconds: i64) {
         self.prices.age.set(seconds);
+    }
+
+    /// The metrics in OpenMetrics' text format (version 1.0.0), with exemplars. `targets`: as for [`Metrics::render`].
+    pub fn render_open_metrics(&self, targets: &[TargetView]) -> Vec<u8> {
+        let page = self.render(targets);
+        let exemplars = self.exemplars.collect();
+        open_metrics::open_metrics(&String::from_utf8_lossy(&page), &exemplars).into_bytes()
     }
 
     /// The metrics in text format (version 0.0.4). `targets` are the targets of the registry now: their breakers are
@@ -456,10 +484,14 @@ mod tests {
             bytes_in: 10,
             bytes_out: 20,
         };
-        metrics.record_request(&request, Some(&target));
-        metrics.record_request(&request, Some(&target));
-        metrics.record_request(&FinishedRequest { model: "made-up", status: 429, ..request }, Some(&target));
-        metrics.record_request(&FinishedRequest { provider: "", ..request }, None);
+        metrics.record_request(&request, Some(&target), &|| None);
+        metrics.record_request(&request, Some(&target), &|| None);
+        metrics.record_request(
+            &FinishedRequest { model: "made-up", status: 429, ..request },
+            Some(&target),
+            &|| None,
+        );
+        metrics.record_request(&FinishedRequest { provider: "", ..request }, None, &|| None);
         metrics.record_answered_attempt("openai", "config", &target);
         metrics.record_answered_attempt("openai", "config", &target);
         metrics.settings_loaded("abc");
@@ -508,13 +540,13 @@ mod tests {
             page.contains(&format!("gen_ai_request_model={model:?}"))
         };
         // The first request of a target fails: its series must not stay without the name.
-        metrics.record_request(&request("m", 404), Some(&target));
+        metrics.record_request(&request("m", 404), Some(&target), &|| None);
         assert!(!named("m") && named("other"));
-        metrics.record_request(&request("m", 200), Some(&target));
-        metrics.record_request(&request("", 500), Some(&target));
+        metrics.record_request(&request("m", 200), Some(&target), &|| None);
+        metrics.record_request(&request("", 500), Some(&target), &|| None);
         assert!(named("m") && named(""));
         let long = "x".repeat(MAX_MODEL_LENGTH + 1);
-        metrics.record_request(&request(&long, 200), Some(&target));
+        metrics.record_request(&request(&long, 200), Some(&target), &|| None);
         assert!(!named(&long));
     }
 
@@ -524,7 +556,7 @@ mod tests {
         for status in [200, 404] {
             for number in 0..10_000 {
                 let model = format!("made-up-{number}");
-                metrics.record_request(&request(&model, status), Some(&TargetSeries::default()));
+                metrics.record_request(&request(&model, status), Some(&TargetSeries::default()), &|| None);
             }
         }
         for number in 0..10_000 {

@@ -2,7 +2,7 @@
 //!
 //! Only definitions: what is counted is `engine::caching`'s. The families of the cache's store are in `cache::store_metrics`.
 
-use super::families::{add, counters};
+use super::families::{add, begun, counters};
 use prometheus::{Counter, IntCounter, IntCounterVec, Registry};
 
 /// The families of the cache.
@@ -27,7 +27,13 @@ impl CacheFamilies {
         Ok(Self {
             requests: counters(r, "turnpike_cache_requests_total", requests, &["status"])?,
             shared: add(r, IntCounter::new("turnpike_cache_shared_requests_total", shared)?)?,
-            saved_tokens: counters(r, "turnpike_cache_saved_tokens_total", saved_tokens, &["direction"])?,
+            saved_tokens: begun(
+                r,
+                "turnpike_cache_saved_tokens_total",
+                saved_tokens,
+                "direction",
+                &["input", "output"],
+            )?,
             saved_dollars: add(r, Counter::new("turnpike_cache_saved_cost_dollars_total", saved_dollars)?)?,
             not_stored: counters(r, "turnpike_cache_not_stored_total", not_stored, &["reason"])?,
             embeddings: counters(r, "turnpike_cache_embeddings_total", embeddings, &["result"])?,

@@ -7,8 +7,11 @@ use prometheus::{
     CounterVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+/// How long calls take, and the gateway's part of it: the families with exemplars.
+pub(super) const DURATION: &str = "gen_ai_client_operation_duration_seconds";
+pub(super) const OVERHEAD: &str = "turnpike_overhead_seconds";
 /// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
-const DURATION_BUCKETS: &[f64] =
+pub(super) const DURATION_BUCKETS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 /// Dollars: a millionth, and each four times the one before.
 const COST_BUCKETS: &[f64] = &[
@@ -33,7 +36,7 @@ const TOKEN_BUCKETS: &[f64] = &[
     67_108_864.0,
 ];
 /// The gateway's overhead, seconds: from tens of microseconds to a second.
-const OVERHEAD_BUCKETS: &[f64] =
+pub(super) const OVERHEAD_BUCKETS: &[f64] =
     &[0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.01, 0.032, 0.1, 0.32, 1.0];
 
 /// `turnpike_*`: requests to the gateway.
@@ -52,6 +55,7 @@ pub(super) struct Traffic {
     pub store_available: IntGauge,
     pub store_records: IntGauge,
     pub traces: IntCounterVec,
+    pub certificates: IntGaugeVec,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -105,11 +109,12 @@ impl Prices {
         Ok(Self {
             info: add(r, IntGaugeVec::new(info, &["source", "version"])?)?,
             age: add(r, IntGauge::new("turnpike_prices_age_seconds", age)?)?,
-            refreshes: counters(
+            refreshes: begun(
                 r,
                 "turnpike_prices_refreshes_total",
                 "Catalogues of prices read from prices.file or prices.url, by what became of them.",
-                &["outcome"],
+                "outcome",
+                &["replaced", "same", "refused", "failed"],
             )?,
         })
     }
@@ -125,10 +130,14 @@ impl Alerts {
     pub fn new(r: &Registry) -> prometheus::Result<Self> {
         let raised = "Usage limits that reached their alert threshold, or were exhausted.";
         let deliveries = "Messages of alerts, by what became of them.";
-        Ok(Self {
-            raised: counters(r, "turnpike_alerts_total", raised, &["event"])?,
-            deliveries: counters(r, "turnpike_alert_deliveries_total", deliveries, &["channel", "outcome"])?,
-        })
+        let deliveries = counters(r, "turnpike_alert_deliveries_total", deliveries, &["channel", "outcome"])?;
+        for channel in ["email", "webhook"] {
+            for outcome in ["delivered", "failed", "dropped"] {
+                deliveries.with_label_values(&[channel, outcome]);
+            }
+        }
+        let raised = begun(r, "turnpike_alerts_total", raised, "event", &["threshold", "exhausted"])?;
+        Ok(Self { raised, deliveries })
     }
 }
 
@@ -139,6 +148,7 @@ impl Traffic {
         let bytes = counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?;
         let exchanges = "Tokens and temporary credentials asked for, by what came of it.";
         let traces = "Traces for the collector, by what came of them.";
+        let fetches = ["fetched", "renewed", "failed"];
         let dropped = "Access lines dropped because the output was too slow or failed.";
         Ok(Self {
             requests: counters(
@@ -154,7 +164,7 @@ impl Traffic {
                 &["code"],
             )?,
             in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
-            overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD_BUCKETS, &["operation"])?,
+            overhead: histograms(r, OVERHEAD, overhead, OVERHEAD_BUCKETS, &["operation"])?,
             bytes_in: bytes.with_label_values(&["in"]),
             bytes_out: bytes.with_label_values(&["out"]),
             log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
@@ -184,10 +194,17 @@ impl Traffic {
                 r,
                 IntGauge::new("turnpike_store_records", "Objects of the store that are kept in memory.")?,
             )?,
-            traces: counters(r, "turnpike_traces_total", traces, &["outcome"])?,
-            token_exchanges: counters(r, "turnpike_grants_total", exchanges, &["outcome"])?,
+            traces: begun(r, "turnpike_traces_total", traces, "outcome", &["sent", "failed", "dropped"])?,
+            token_exchanges: begun(r, "turnpike_grants_total", exchanges, "outcome", &fetches)?,
+            certificates: certificates(r)?,
         })
     }
+}
+
+fn certificates(r: &Registry) -> prometheus::Result<IntGaugeVec> {
+    let expiry = "When the certificate that a listener serves expires, Unix seconds.";
+    let expiry = Opts::new("turnpike_certificate_expiry_timestamp_seconds", expiry);
+    add(r, IntGaugeVec::new(expiry, &["file"])?)
 }
 
 impl Calls {
@@ -195,13 +212,7 @@ impl Calls {
         const CALL: [&str; 3] = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
         let [operation, provider, model] = CALL;
         Ok(Self {
-            duration: histograms(
-                r,
-                "gen_ai_client_operation_duration_seconds",
-                "Duration of calls to providers.",
-                DURATION_BUCKETS,
-                &CALL,
-            )?,
+            duration: histograms(r, DURATION, "Duration of calls to providers.", DURATION_BUCKETS, &CALL)?,
             first_chunk: histograms(
                 r,
                 "gen_ai_client_operation_time_to_first_chunk_seconds",
@@ -258,6 +269,22 @@ pub(super) fn counters(
     labels: &[&str],
 ) -> prometheus::Result<IntCounterVec> {
     add(r, IntCounterVec::new(Opts::new(name, help), labels)?)
+}
+
+/// Counters with one label whose values are rendered as 0 from the start, because `rate()` needs a sample before the first
+/// increment.
+pub(super) fn begun(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    label: &str,
+    values: &[&str],
+) -> prometheus::Result<IntCounterVec> {
+    let family = counters(r, name, help, &[label])?;
+    for value in values {
+        family.with_label_values(&[value]);
+    }
+    Ok(family)
 }
 
 pub(super) fn histograms(

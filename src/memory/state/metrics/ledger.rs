@@ -9,7 +9,8 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 /// The families of the ledger.
 pub(super) struct LedgerFamilies {
-    available: IntGauge,
+    /// Without a sample where there is no ledger: 0 would say that it is broken.
+    available: IntGaugeVec,
     written: IntCounter,
     spooled: IntCounter,
     dropped: IntCounterVec,
@@ -26,7 +27,7 @@ impl LedgerFamilies {
         let questions = "Questions to the log store that run or wait for a place.";
         let available = "1 while the log store takes the ledger's rows, else 0.";
         Ok(Self {
-            available: gauge("turnpike_ledger_available", available)?,
+            available: add(r, IntGaugeVec::new(Opts::new("turnpike_ledger_available", available), &[])?)?,
             written: counter("turnpike_ledger_rows_written_total", "Rows in the log store.")?,
             spooled: counter("turnpike_ledger_rows_spooled_total", "Rows that went to the spool on disk.")?,
             dropped: counters(r, "turnpike_ledger_rows_dropped_total", "Rows that are lost.", &["reason"])?,
@@ -58,7 +59,7 @@ impl LedgerFamilies {
 
     pub(super) fn set(&self, health: &LedgerHealth) {
         let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.available.set(i64::from(health.why.is_none()));
+        self.available.with_label_values::<&str>(&[]).set(i64::from(health.why.is_none()));
         raise(&self.written, health.written);
         raise(&self.spooled, health.spooled);
         for (reason, count) in health.dropped.by_reason() {

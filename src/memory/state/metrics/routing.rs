@@ -4,7 +4,7 @@
 //! show a breaker as open long after its cooldown, and would keep targets that were evicted.
 
 use super::super::targets::{CircuitState, TargetView};
-use super::families::{add, counters};
+use super::families::{add, begun, counters};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
@@ -37,11 +37,17 @@ impl Routing {
             "Reports of usage that were more than their request could use, and were charged at that.";
         let waits = "Waits before another attempt.";
         let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
-        let routing = Self {
+        Ok(Self {
             attempts: counters(r, "turnpike_attempts_total", attempts, &["provider", "target", "outcome"])?,
             transitions: counters(r, "turnpike_breaker_transitions_total", transitions, &["provider", "to"])?,
-            hedges: counters(r, "turnpike_hedges_total", hedges, &["outcome"])?,
-            rescues: counters(r, "turnpike_rescues_total", rescues, &["outcome"])?,
+            hedges: begun(r, "turnpike_hedges_total", hedges, "outcome", &["won", "lost", "refused"])?,
+            rescues: begun(
+                r,
+                "turnpike_rescues_total",
+                rescues,
+                "outcome",
+                &["resumed", "replayed", "failed"],
+            )?,
             limit_refusals: counters(
                 r,
                 "turnpike_limit_refusals_total",
@@ -55,15 +61,7 @@ impl Routing {
                 &["provider"],
             )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
-        };
-        // Rendered as 0 from the start, because `rate()` needs a sample before the first increment.
-        for outcome in ["won", "lost", "refused"] {
-            routing.hedges.with_label_values(&[outcome]);
-        }
-        for outcome in ["resumed", "replayed", "failed"] {
-            routing.rescues.with_label_values(&[outcome]);
-        }
-        Ok(routing)
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Only handles. A series that was never counted is not created here either.
 
+use super::exemplars::SeriesExemplars;
 use super::{FinishedRequest, Metrics};
 use prometheus::{Counter, Histogram, IntCounter};
 use std::sync::OnceLock;
@@ -28,6 +29,7 @@ pub(super) struct RequestSeries {
     pub model_label: Box<str>,
     /// Requests with status 200.
     pub succeeded: OnceLock<IntCounter>,
+    pub exemplars: OnceLock<SeriesExemplars>,
     pub overhead: Histogram,
     pub duration: Histogram,
     pub first_chunk: OnceLock<Histogram>,
@@ -57,6 +59,7 @@ impl RequestSeries {
             model: request.model.into(),
             model_label: model.into(),
             succeeded: OnceLock::new(),
+            exemplars: OnceLock::new(),
             overhead: metrics.traffic.overhead.with_label_values(&[request.operation]),
             duration: metrics.calls.duration.with_label_values(&labels),
             first_chunk: OnceLock::new(),

@@ -62,8 +62,20 @@ impl RecordSink for MetricsSink {
             bytes_in: record.request.bytes,
             bytes_out: record.response.bytes,
         };
-        metrics.record_request(&finished, attempt.map(|attempt| &attempt.target.series));
+        let series = attempt.map(|attempt| &attempt.target.series);
+        metrics.record_request(&finished, series, &|| trace(record, &self.0));
     }
+}
+
+/// The trace of a request, as whoever records it calls it: the collector, or without one the log. `None`: it was not sampled, or
+/// the client's own name for it is unusual.
+fn trace(record: &RequestRecord, shared: &Shared) -> Option<String> {
+    let own = &*record.span.trace_id;
+    let Some(queue) = shared.spans.get() else {
+        let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        return own.bytes().all(is_usual).then(|| own.to_owned());
+    };
+    queue.sampled(record.span.parent.as_ref(), own).map(|id| format!("{id:032x}"))
 }
 
 /// What the cache did; `None`: it had no part in the request.
