@@ -2,7 +2,7 @@
 # Makes a tarball and a Debian package of a binary: dist/package.sh BINARY DIRECTORY
 #
 # `make dist` calls it with the release build. Both packages contain the binary, the settings, their schema, the unit, the
-# completions, the manual page, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
+# completions, the manual page, boards and alert rules, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
 # toolchain and checkout directory give the same bytes: times are those of the commit, or $SOURCE_DATE_EPOCH. Needs python3,
 # binutils (which a C compiler needs as well) and, for the Debian package, dpkg-deb; without dpkg-deb there is only the tarball.
 set -euo pipefail
@@ -46,6 +46,10 @@ tree() {
         gzip -9n <"$work/turnpike.1" | put 644 "$prefix/share/man/man1/turnpike.1.gz"
     fi
     put 644 "$prefix/share/turnpike/turnpike.schema.json" <conf/turnpike.schema.json
+    put 644 "$prefix/share/turnpike/monitoring/turnpike.rules.yml" <dist/monitoring/turnpike.rules.yml
+    for file in dist/monitoring/grafana/*.json; do
+        put 644 "$prefix/share/turnpike/monitoring/grafana/${file##*/}" <"$file"
+    done
     put 644 "$prefix/lib/systemd/system/turnpike.service" <"$work/turnpike.service"
     put 644 "$prefix/lib/sysusers.d/turnpike.conf" <dist/sysusers.conf
     put 644 "$doc/README.md" <README.md

@@ -134,7 +134,7 @@ async fn the_tarball_runs() {
     helps_people(&root, &root.join("bin/turnpike"), "/usr/local", "site-functions");
 }
 
-/// What shells, `man` and editors find: completions, the manual page, and the schema that the settings name. `share`: below
+/// What shells, `man`, editors and Prometheus find: completions, the manual page, the schema that the settings name, boards and rules. `share`: below
 /// `prefix`, the installed `/usr` or `/usr/local` (`installed`); `zsh`: where zsh looks for completions.
 fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
     let share = prefix.join("share");
@@ -148,6 +148,14 @@ fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
     }
     let page = finish(Command::new("gzip").arg("-dc").arg(share.join("man/man1/turnpike.1.gz")));
     assert_eq!(page, finish(Command::new(binary).arg("man")));
+    for file in ["turnpike.rules.yml", "grafana/overview.json", "grafana/node.json"] {
+        let packed = std::fs::read(share.join("turnpike/monitoring").join(file)).unwrap();
+        assert!(
+            packed == std::fs::read(Path::new(ROOT).join("dist/monitoring").join(file)).unwrap(),
+            "{file}"
+        );
+    }
+    assert!(share.join("doc/turnpike/docs/runbook.md").exists(), "alerts have links to it");
     let schema = std::fs::read_to_string(share.join("turnpike/turnpike.schema.json")).unwrap();
     assert_eq!(schema, finish(Command::new(binary).arg("schema")));
     let root = if installed == "/usr" { prefix.parent().unwrap() } else { prefix };

@@ -95,6 +95,7 @@ mod messages;
 mod metrics;
 mod model_names;
 mod models;
+mod monitoring;
 mod observability;
 mod operation_limits;
 mod operations;

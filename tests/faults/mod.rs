@@ -8,7 +8,7 @@
 
 pub(crate) mod case;
 pub(crate) mod observed;
-mod rows;
+pub(crate) mod rows;
 mod scenarios;
 mod time_limits;
 

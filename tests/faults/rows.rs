@@ -7,14 +7,14 @@ use std::ops::RangeInclusive;
 
 /// How a response is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Streamed,
     Whole,
 }
 
 /// Which target's response the client gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Served {
+pub(crate) enum Served {
     Primary,
     Fallback,
     /// The primary started, the fallback continued; whole responses are the fallback's.
@@ -23,7 +23,7 @@ pub(super) enum Served {
 
 /// What is tested in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scenario {
+pub(crate) enum Scenario {
     /// One request.
     Once,
     /// One request, and one with a second target of the same model in between.
@@ -40,12 +40,12 @@ pub(super) enum Scenario {
 
 /// One row of the matrix.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) name: &'static str,
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
     pub(super) scenario: Scenario,
     /// The primary's script for a stream, and for a whole response.
-    pub(super) scripts: [&'static str; 2],
-    pub(super) forms: &'static [Form],
+    pub(crate) scripts: [&'static str; 2],
+    pub(crate) forms: &'static [Form],
     /// The row also runs on `/v1/messages`.
     pub(super) messages: bool,
     pub(super) served: Served,
@@ -75,7 +75,7 @@ const fn fault(name: &'static str, script: &'static str) -> Fault {
     }
 }
 
-pub(super) const FAULTS: &[Fault] = &[
+pub(crate) const FAULTS: &[Fault] = &[
     Fault {
         served: Served::Primary,
         primary_requests: 2..=2,

@@ -16,6 +16,7 @@ pub(crate) mod ports;
 #[path = "../../src/memory/store/tests/postgres_server.rs"]
 pub(crate) mod postgres_server;
 pub(crate) mod process_output;
+pub(crate) mod prometheus;
 pub(crate) mod provider;
 pub(crate) mod proxy_server;
 pub(crate) mod raw;
