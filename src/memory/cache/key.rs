@@ -3,7 +3,7 @@
 //! | Part | Why |
 //! |---|---|
 //! | workspace | no response crosses tenants |
-//! | provider, origin, account | no response is used for another provider or other credentials. Only a digest of the account is kept |
+//! | provider, origin, account | no response is used for another provider or other credentials. Only their [digest](TargetDigest) is kept |
 //! | method, path, body | what is sent, in the provider's own form. Two spellings of the same JSON have one key, and so have a streamed chat and a whole one |
 //! | headers | all that the provider gets of the client's, but for those that change no response (`user-agent`, traces and the like) |
 //! | namespace, or metadata | a namespace takes the place of metadata and of the client's headers |
@@ -14,12 +14,13 @@ use super::entry::{CacheKey, Scope};
 use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
 use ring::digest::{Context, SHA256};
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use words::config::account::Account;
 use words::json::canonical::{self, TooDeep};
 
 /// Changed when keys are computed in another way, so that entries of an older gateway are not found.
-const VERSION: &[u8] = b"turnpike cache 2";
+const VERSION: &[u8] = b"turnpike cache 3";
 
 /// The longest part that is copied before it is digested, bytes.
 const MAX_SHORT: usize = 256;
@@ -88,12 +89,25 @@ pub(super) const NEUTRAL: [&str; 53] = [
 pub(super) const NEUTRAL_PREFIXES: [&str; 6] =
     ["sec-", "x-b3-", "x-datadog-", "x-envoy-", "x-instana-", "x-stainless-"];
 
+/// What a key has of a target: a digest of its provider, its address and its credentials. It is the same for all requests to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetDigest([u8; 32]);
+
+impl TargetDigest {
+    pub fn new(provider: &str, origin: &Origin, account: &Account) -> Self {
+        let mut digest = Digest::new();
+        digest.part(VERSION);
+        digest.part(provider.as_bytes());
+        origin.hash(&mut digest);
+        account.hash(&mut digest);
+        Self(digest.end())
+    }
+}
+
 /// Everything that a response depends on.
 pub struct KeyParts<'a> {
     pub scope: &'a Scope,
-    pub provider: &'static str,
-    pub origin: &'a Origin,
-    pub account: &'a Account,
+    pub target: TargetDigest,
     pub method: &'a str,
     /// Path and query of the upstream request.
     pub path: &'a str,
@@ -146,12 +160,9 @@ impl KeyParts<'_> {
 
     fn context(&self) -> Digest {
         let mut digest = Digest::new();
-        digest.part(VERSION);
+        digest.part(&self.target.0);
         digest.part(self.scope.workspace.as_bytes());
         digest.option(self.scope.namespace.as_deref().map(str::as_bytes));
-        digest.part(self.provider.as_bytes());
-        self.origin.hash(&mut digest);
-        self.account.hash(&mut digest);
         digest.part(self.method.as_bytes());
         digest.part(whole_path(self.path).as_bytes());
         digest
@@ -176,7 +187,7 @@ impl KeyParts<'_> {
             }
             None => digest.option(None),
         }
-        Ok(digest.end())
+        Ok(CacheKey(digest.end()))
     }
 }
 
@@ -186,21 +197,25 @@ fn is_of_streaming(name: &str) -> bool {
 }
 
 /// Some providers have another path for streamed calls. The path for whole responses is used for both.
-fn whole_path(path: &str) -> String {
+fn whole_path(path: &str) -> Cow<'_, str> {
+    // All of the names below have it.
+    if !path.contains("stream") && !path.contains('?') {
+        return Cow::Borrowed(path);
+    }
     let path = path
         .replace(":streamGenerateContent", ":generateContent")
         .replace(":streamRawPredict", ":rawPredict");
     let path =
         path.replace("/converse-stream", "/converse").replace("/invoke-with-response-stream", "/invoke");
-    let Some((path, query)) = path.split_once('?') else { return path };
+    let Some((path, query)) = path.split_once('?') else { return Cow::Owned(path) };
     let query: Vec<&str> = query.split('&').filter(|pair| *pair != "alt=sse").collect();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+    Cow::Owned(if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) })
 }
 
 /// A digest of parts. Each is preceded by its length, so that different parts cannot give the same bytes.
 struct Digest {
     context: Context,
-    /// The parts that are not in it yet: there are a hundred short ones.
+    /// The parts that are not in it yet: there are dozens of short ones.
     short: Vec<u8>,
 }
 
@@ -219,11 +234,11 @@ impl Digest {
         self.context.update(bytes);
     }
 
-    fn end(mut self) -> CacheKey {
+    fn end(mut self) -> [u8; 32] {
         self.context.update(&self.short);
-        let mut key = CacheKey([0; 32]);
-        key.0.copy_from_slice(self.context.finish().as_ref());
-        key
+        let mut digest = [0; 32];
+        digest.copy_from_slice(self.context.finish().as_ref());
+        digest
     }
 
     fn option(&mut self, bytes: Option<&[u8]>) {

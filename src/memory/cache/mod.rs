@@ -29,7 +29,7 @@ mod store_metrics;
 mod write_queue;
 
 pub use entry::{CacheKey, CachedResponse, Scope};
-pub use key::{KeyParts, is_neutral};
+pub use key::{KeyParts, TargetDigest, is_neutral};
 pub use purge::{CacheError, Purge};
 pub use semantic::{IndexStats, Nearest, Neighbour, SemanticIndex, VectorError};
 pub use store::{CacheOptions, ResponseStore};

@@ -36,7 +36,7 @@ pub fn write_without(
 ) -> Result<(), TooDeep> {
     let json = json.trim_ascii();
     match walk::members(json) {
-        Some(members) => object(members, &leaves_out, 0, out),
+        Some(members) => object(members, Some(&leaves_out), 0, out),
         None => value(json, 0, out),
     }
 }
@@ -46,7 +46,7 @@ fn value(json: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<(), TooDeep> {
         return Err(TooDeep);
     }
     if let Some(members) = walk::members(json) {
-        return object(members, &|_| false, depth, out);
+        return object(members, None, depth, out);
     }
     if let Some(items) = walk::items(json) {
         out.push(b'[');
@@ -67,14 +67,14 @@ fn value(json: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<(), TooDeep> {
 
 fn object(
     members: walk::Members<'_>,
-    leaves_out: &dyn Fn(&str) -> bool,
+    leaves_out: Option<&dyn Fn(&str) -> bool>,
     depth: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), TooDeep> {
-    let mut sorted: Vec<(Cow<'_, [u8]>, &[u8])> = Vec::new();
+    let mut sorted: Vec<(Cow<'_, [u8]>, &[u8])> = Vec::with_capacity(8);
     for (raw, json) in members {
         let name = name(raw);
-        if std::str::from_utf8(&name).is_ok_and(leaves_out) {
+        if leaves_out.is_some_and(|leaves_out| std::str::from_utf8(&name).is_ok_and(leaves_out)) {
             continue;
         }
         sorted.push((name, json));
@@ -120,12 +120,13 @@ fn string(json: &[u8], out: &mut Vec<u8>) {
 /// A text in quotes, with no escapes but those of quotes and backslashes.
 fn text(plain: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    for byte in plain {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(*byte);
+    let mut from = 0;
+    for at in memchr::memchr2_iter(b'"', b'\\', plain) {
+        out.extend_from_slice(plain.get(from..at).unwrap_or_default());
+        out.push(b'\\');
+        from = at;
     }
+    out.extend_from_slice(plain.get(from..).unwrap_or_default());
     out.push(b'"');
 }
 

@@ -3,7 +3,7 @@
 //! That each of these is read from a client's request and its config is tested on the running gateway (`caching`).
 
 use super::scope;
-use crate::cache::{CacheKey, KeyParts, Scope};
+use crate::cache::{CacheKey, KeyParts, Scope, TargetDigest};
 use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
 use proptest::prelude::*;
@@ -67,9 +67,7 @@ fn key(sent: &Sent, spelling: u64) -> CacheKey {
     }
     let parts = KeyParts {
         scope: &scope,
-        provider: sent.provider,
-        origin: &origin,
-        account: &account,
+        target: TargetDigest::new(sent.provider, &origin, &account),
         method: sent.method,
         path: if sent.streams { sent.paths.1 } else { sent.paths.0 },
         headers: headers.iter().map(|(name, value)| (name, value)).collect(),

@@ -44,7 +44,7 @@ pub(crate) struct NewFlight {
 /// What has arrived, and who has read how much of it.
 #[derive(Default)]
 struct State {
-    header: Option<Box<ResponseHeader>>,
+    header: Option<Arc<ResponseHeader>>,
     body: ArrivedBody,
     /// How it ended, and when.
     end: Option<(End, Instant)>,
@@ -94,7 +94,7 @@ pub(crate) struct FlightReader {
 
 /// A complete response.
 pub(crate) struct WholeResponse {
-    pub header: Box<ResponseHeader>,
+    pub header: Arc<ResponseHeader>,
     pub body: Bytes,
     /// The end of each part in bytes, and milliseconds since the first one.
     pub pace: Vec<(u32, u32)>,
@@ -181,7 +181,7 @@ impl Flight {
                 HttpTask::Header(header, _) if header.status.is_informational() => {}
                 HttpTask::Header(header, _) => {
                     state.is_closed |= !header.status.is_success();
-                    state.header = Some(header);
+                    state.header = Some(Arc::from(header));
                 }
                 HttpTask::Body(Some(part), _) if !part.is_empty() => {
                     state.body.bytes += part.len();
@@ -336,7 +336,7 @@ impl FlightReader {
         if !self.has_header {
             if let Some(header) = &state.header {
                 self.has_header = true;
-                return Some(Ok(HttpTask::Header(header.clone(), false)));
+                return Some(Ok(HttpTask::Header(Box::new(ResponseHeader::clone(header)), false)));
             }
         } else {
             let place = state.readers.places.get(&self.id).copied().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::flights::Joining;
 use super::launch::Launch;
 use super::note::{CacheNote, CacheStatus, Saved};
 use super::similar::{self, Similar};
-use super::{Caching, ClientHeaders, embedding, is_cacheable, key_parts, scope};
+use super::{Caching, ClientHeaders, embedding, is_cacheable, key_parts, scope, target_digest};
 use crate::engine::attempt::answer::{Answer, AnswerKind};
 use crate::engine::attempt::call::{AttemptCall, Step};
 use crate::engine::attempt::{Flow, Layer};
@@ -17,15 +17,20 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
 use judgment::route::target::Target;
-use memory::cache::{CacheKey, CachedResponse, KeyParts, Scope};
+use memory::cache::{CacheKey, CachedResponse, KeyParts, Scope, TargetDigest};
 use std::sync::Arc;
 use words::config::policies::{Cache, CacheMode};
 
-/// With what the config says about it.
-struct CacheLayer(Cache);
+struct CacheLayer {
+    /// What the config says about it.
+    policy: Cache,
+    /// Of the target at its own address.
+    digest: TargetDigest,
+}
 
 pub(in crate::engine) fn compile(target: &Target) -> Option<Box<dyn Layer>> {
-    target.policies.cache.map(|policy| Box::new(CacheLayer(policy)) as Box<dyn Layer>)
+    let policy = target.policies.cache?;
+    Some(Box::new(CacheLayer { policy, digest: target_digest(target, &target.origin) }))
 }
 
 impl Layer for CacheLayer {
@@ -47,17 +52,18 @@ impl Layer for CacheLayer {
     }
 
     fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
-        Box::pin(look_up(self.0, call))
+        Box::pin(look_up(self, call))
     }
 }
 
-async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
+async fn look_up(layer: &CacheLayer, call: &mut AttemptCall<'_>) -> Flow {
+    let policy = layer.policy;
     let caching = Arc::clone(&call.engine.caching);
     let settings = Arc::clone(&call.ctx.snapshot);
     let forces_refresh = call.ctx.record.named.cache.as_ref().is_some_and(|wishes| wishes.forces_refresh);
     // An entry that could not be decoded was removed from the memory, and may still be in the shared store.
     let reads_kept = !forces_refresh && !call.kept.ignores_stored;
-    let Some((scope, key)) = key(call).await else { return Flow::Continue };
+    let Some((scope, key)) = layer.key(call).await else { return Flow::Continue };
     let status = if forces_refresh { CacheStatus::Refresh } else { CacheStatus::Miss };
     call.cache = CacheNote { status, mode: Some(policy.mode), key: Some(key), ..CacheNote::default() };
     let now = Timestamp::now();
@@ -82,7 +88,7 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
         return read_along(call, cached_call(&reader, None), reader).await;
     }
     let similar = match policy.mode {
-        CacheMode::Semantic => Box::pin(probe(call, &scope)).await.map(Box::new),
+        CacheMode::Semantic => Box::pin(layer.probe(call, &scope)).await.map(Box::new),
         CacheMode::Simple => None,
     };
     if let Some(probe) = similar.as_ref().filter(|_| reads_kept) {
@@ -131,37 +137,47 @@ async fn read_along(call: &mut AttemptCall<'_>, cached: CachedCall, reader: Flig
     Flow::Respond(Answer(AnswerKind::Shared(Box::new((cached, reader)))))
 }
 
-/// Where the response belongs, and its key. `None`: it is not cached, or the request cannot be compared with others.
-async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
-    let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
-    let ctx = &*call.ctx;
-    let scope =
-        scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.record.named.cache.as_deref());
-    let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, &client_headers(call))?;
-    let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
-    Some((scope, key))
-}
+impl CacheLayer {
+    /// Where the response belongs, and its key. `None`: it is not cached, or the request cannot be compared with others.
+    async fn key(&self, call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
+        let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
+        let ctx = &*call.ctx;
+        let default = ctx.snapshot.stored.default_workspace();
+        let scope = scope(ctx.workspace(), default, ctx.record.named.cache.as_deref());
+        let parts = self.parts(call, &scope, attempt)?;
+        let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
+        Some((scope, key))
+    }
 
-fn client_headers<'c>(call: &'c AttemptCall<'_>) -> ClientHeaders<'c> {
-    let header = &call.incoming.header;
-    ClientHeaders { headers: &header.headers, uri: &header.uri, snapshot: &call.ctx.snapshot }
-}
+    fn parts<'a>(
+        &self,
+        call: &'a AttemptCall<'_>,
+        scope: &'a Scope,
+        attempt: &'a Attempt,
+    ) -> Option<KeyParts<'a>> {
+        let header = &call.incoming.header;
+        let client =
+            ClientHeaders { headers: &header.headers, uri: &header.uri, snapshot: &call.ctx.snapshot };
+        let digest = match &attempt.other_origin {
+            Some(origin) => target_digest(&attempt.target, origin),
+            None => self.digest,
+        };
+        key_parts(call.ctx.record.named.metadata.as_deref(), scope, digest, attempt, &client)
+    }
 
-/// What the request shares with all that differ in their text alone, and the vector of its text.
-async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
-    let engine = call.engine;
-    let ctx = &*call.ctx;
-    let attempt = call.attempt()?;
-    engine.caching.index.as_ref()?;
-    let request = call.request().as_edited_for(&attempt.target).ok()?;
-    let body = request.body.as_ref()?;
-    let text = similar::Text::of(request.operation, body)?;
-    let metadata = ctx.record.named.metadata.as_deref();
-    let parts =
-        KeyParts { body: body.bytes(), ..key_parts(metadata, scope, attempt, &client_headers(call))? };
-    let partition = text.partition(&parts)?;
-    let vector = embedding::vector(engine, ctx, &text.joined()).await?;
-    Some(Similar { partition, vector })
+    /// What the request shares with all that differ in their text alone, and the vector of its text.
+    async fn probe(&self, call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
+        let engine = call.engine;
+        let attempt = call.attempt()?;
+        engine.caching.index.as_ref()?;
+        let request = call.request().as_edited_for(&attempt.target).ok()?;
+        let body = request.body.as_ref()?;
+        let text = similar::Text::of(request.operation, body)?;
+        let parts = KeyParts { body: body.bytes(), ..self.parts(call, scope, attempt)? };
+        let partition = text.partition(&parts)?;
+        let vector = embedding::vector(engine, call.ctx, &text.joined()).await?;
+        Some(Similar { partition, vector })
+    }
 }
 
 /// The response to a text that means the same, and its key.

@@ -38,7 +38,9 @@ use http::{HeaderMap, HeaderName, Uri};
 use jiff::Timestamp;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
-use memory::cache::{KeyParts, ResponseStore, Scope, SemanticIndex, is_neutral};
+use judgment::route::target::Target;
+use memory::cache::{KeyParts, ResponseStore, Scope, SemanticIndex, TargetDigest, is_neutral};
+use memory::net::outbound::origin::Origin;
 use memory::state::snapshot::SettingsSnapshot;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -100,10 +102,16 @@ struct ClientHeaders<'a> {
     snapshot: &'a SettingsSnapshot,
 }
 
+/// What the keys of all requests to a target at this address have.
+fn target_digest(target: &Target, origin: &Origin) -> TargetDigest {
+    TargetDigest::new(target.provider.id(), origin, &target.account)
+}
+
 /// All that decides the response of an attempt.
 fn key_parts<'a>(
     metadata: Option<&'a RawValue>,
     scope: &'a Scope,
+    digest: TargetDigest,
     attempt: &'a Attempt,
     client: &ClientHeaders<'a>,
 ) -> Option<KeyParts<'a>> {
@@ -120,9 +128,7 @@ fn key_parts<'a>(
     let metadata = metadata.filter(|_| !has_namespace);
     Some(KeyParts {
         scope,
-        provider: target.provider.id(),
-        origin: attempt.origin(),
-        account: &target.account,
+        target: digest,
         method: attempt.method.as_str(),
         path: &attempt.path,
         headers,

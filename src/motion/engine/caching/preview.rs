@@ -2,7 +2,9 @@
 //!
 //! Looks into this process's memory alone, and calls nobody: not a shared store, and no model that makes vectors.
 
-use super::{CacheHeaders, CacheStatus, Caching, ClientHeaders, is_cacheable, key_parts, scope};
+use super::{
+    CacheHeaders, CacheStatus, Caching, ClientHeaders, is_cacheable, key_parts, scope, target_digest,
+};
 use crate::engine::limit_preview::PreviewedRequest;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
@@ -47,7 +49,8 @@ pub fn preview(
     let scope = scope(of.client.workspace, of.snapshot.stored.default_workspace(), wishes);
     let uri = Uri::default();
     let client = ClientHeaders { headers, uri: &uri, snapshot: of.snapshot };
-    let parts = key_parts(of.metadata, &scope, &attempt, &client);
+    let digest = target_digest(of.target, attempt.origin());
+    let parts = key_parts(of.metadata, &scope, digest, &attempt, &client);
     let parts = parts.filter(|_| is_cacheable(&attempt, of.request));
     let Some(key) = parts.and_then(|parts| parts.key().ok()) else {
         return view(CacheStatus::Disabled, None, None);

@@ -179,7 +179,7 @@ fn write_others(messages: &str, out: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::cache::Scope;
+    use memory::cache::{Scope, TargetDigest};
     use memory::net::outbound::origin::Origin;
     use serde_json::{Value, json};
     use uuid::Uuid;
@@ -212,9 +212,7 @@ mod tests {
         let bytes = body.to_string();
         let parts = KeyParts {
             scope: &scope,
-            provider: "openai",
-            origin: &origin,
-            account: &account,
+            target: TargetDigest::new("openai", &origin, &account),
             method: "POST",
             path: "/v1/x",
             headers: Vec::new(),
