@@ -12,7 +12,7 @@
 //! first one (a release build); 20 ms for making the tables of a pattern, and 4 bytes a step.
 
 use super::builder::{self, Purpose};
-use super::required::RequiredBytes;
+use super::required::Required;
 use super::table::Table;
 use super::{Fuel, PatternBudget, Refusal, nfa, reversed_nfa, syntax};
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -36,7 +36,7 @@ const MAX_GROUP_STEPS: usize = 100_000;
 /// A pattern that finds places.
 pub struct Searcher {
     /// A text without these has no match.
-    required: Option<RequiredBytes>,
+    required: Option<Required>,
     begins: Begins,
     ends: Table,
     /// Finds the groups of a match; `None` where the pattern has none.
@@ -85,7 +85,7 @@ impl Searcher {
             }
             begins => begins?,
         };
-        Ok(Self { required: RequiredBytes::of(&hir), begins, ends, groups, hir })
+        Ok(Self { required: Required::of(&hir), begins, ends, groups, hir })
     }
 
     /// The first match that begins and ends within a range. What is around it is context for `^`, `$` and `\b`. `Err`: there
