@@ -278,6 +278,7 @@ impl Run<'_> {
                 self.large_work.run(translation(subject.bytes()), || local.run(subject)).await
             }
             Ok(Prepared::Remote(remote)) => {
+                subject.read_trees(self.large_work).await;
                 let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
                 match timeout(limit, remote.run(subject, self.outside_of(hook))).await {
                     Ok(finding) => finding,

@@ -5,9 +5,11 @@
 use super::body_texts::{BodyTexts, Reading, joined};
 use super::finding::Change;
 use super::judged::{Judged, Part, Selection};
+use super::lazy_tree::LazyTree;
 use super::needs::Needs;
 use super::pieces::{Piece, divided};
 use http::HeaderMap;
+use memory::state::large_work::{LargeWork, translation};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,9 +31,9 @@ pub struct Subject {
     /// The client's headers.
     pub headers: Arc<HeaderMap>,
     /// The body of the client's request; null where it is no JSON.
-    pub request: Arc<Value>,
+    pub request: Arc<LazyTree>,
     /// The response in the client's dialect, where it is one document; null for a stream.
-    pub response: Arc<Value>,
+    pub response: Arc<LazyTree>,
     /// Whether the client requested a stream.
     pub streamed: bool,
     /// What is judged, joined with newlines: of a request its prompt or input, and what is new in its messages or all of them; of a
@@ -190,17 +192,18 @@ impl Subject {
     }
 
     fn read(&mut self, source: &str) {
-        let text = surrogates::replaced(source);
-        let last_wins = || Arc::new(serde_json::from_str(&text).unwrap_or_default());
-        match self.phase {
-            HookPhase::Before if source.is_empty() => self.request = Arc::default(),
-            HookPhase::Before => match unique::read(&text) {
-                Ok(value) => (self.request, self.ambiguous) = (Arc::new(value), None),
-                Err(why) => (self.request, self.ambiguous) = (last_wins(), Some(why.to_string().into())),
-            },
-            HookPhase::After => self.response = last_wins(),
-        }
         self.source = source.into();
+        let tree = Arc::new(LazyTree::new(Arc::clone(&self.source)));
+        match self.phase {
+            HookPhase::Before => {
+                if !source.is_empty() {
+                    let ambiguous = unique::check(&surrogates::replaced(source)).err();
+                    self.ambiguous = ambiguous.map(|why| why.to_string().into());
+                }
+                self.request = tree;
+            }
+            HookPhase::After => self.response = tree,
+        }
         self.choice = 0;
         self.read_texts(source);
     }
@@ -326,10 +329,20 @@ impl Subject {
     }
 
     /// The body that is judged: the request's, or the response's.
-    pub fn body(&self) -> &Value {
+    fn body(&self) -> &Value {
         match self.phase {
-            HookPhase::Before => &self.request,
-            HookPhase::After => &self.response,
+            HookPhase::Before => self.request.get(),
+            HookPhase::After => self.response.get(),
+        }
+    }
+
+    /// Has both bodies read, for checks that cannot wait for it where they look at them.
+    pub(super) async fn read_trees(&self, large_work: &LargeWork) {
+        for tree in [&self.request, &self.response] {
+            let read = || {
+                tree.get();
+            };
+            large_work.run(translation(tree.bytes_to_read()), read).await;
         }
     }
 

@@ -12,7 +12,7 @@
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | `schema` | JSON Schema of the types that configs and settings have |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
-//! | [`unique`] | a tree, where no name is there twice |
+//! | [`unique`] | proof that no name is there twice |
 //! | [`rewrite`] | a text with the values of a changed tree |
 //! | [`splice`] | nested members changed in place |
 //! | [`whole_number`] | a number as the least strict reader takes it |

@@ -86,6 +86,11 @@ impl<'a> Json<'a> {
 
     /// The value of a JSON string.
     pub fn text(&self) -> Option<Cow<'_, str>> {
+        // The text of a value begins and ends where the value does.
+        let inside = self.get().strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inside));
+        }
         self.read::<JsonStr<'_>>().map(|text| text.0)
     }
 
@@ -137,5 +142,27 @@ impl Serialize for Json<'_> {
 impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <&'de RawValue>::deserialize(deserializer).map(Self::borrowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_strings_have_a_text() {
+        for (json, wanted) in [
+            (r#" "a b" "#, Some("a b")),
+            (r#""""#, Some("")),
+            (r#""a\u0062\"""#, Some("ab\"")),
+            (r#""\ud800""#, None),
+            ("1", None),
+            (r#"["a"]"#, None),
+            ("null", None),
+        ] {
+            let read = Json::parse(json).unwrap();
+            let owned = Json::owned(json.to_owned()).unwrap();
+            assert_eq!((read.text().as_deref(), owned.text().as_deref()), (wanted, wanted), "{json}");
+        }
     }
 }

@@ -221,7 +221,7 @@ fn first_text(parts: &mut [Value]) -> Option<&mut String> {
 
 impl LocalCheck for AddPrefix {
     fn run(&self, subject: &Subject) -> Finding {
-        let changed = self.changed(subject.operation, &subject.request);
+        let changed = self.changed(subject.operation, subject.request.get());
         let explanation = match &changed {
             Some(_) => "The prefix was added.",
             None => "The request stays as it is.",

@@ -183,7 +183,7 @@ impl InlineImages {
     }
 
     async fn convert(&self, subject: &Subject, outside: &dyn Outside) -> Finding {
-        let mut body = (*subject.request).clone();
+        let mut body = subject.request.get().clone();
         let mut urls: Vec<String> = Vec::new();
         for_each_image(&mut body, &mut |url, _| {
             if !urls.iter().any(|listed| listed == url) {

@@ -153,7 +153,7 @@ impl ModelJudge {
         );
         let mut judged = json!({"text": text});
         if let (HookPhase::After, Some(members)) = (subject.phase, judged.as_object_mut()) {
-            members.insert("request".to_owned(), json!(shortened(&subject.request.to_string())));
+            members.insert("request".to_owned(), json!(shortened(&subject.request.get().to_string())));
         }
         let mut body = json!({
             "messages": [

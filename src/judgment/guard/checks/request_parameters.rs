@@ -172,7 +172,7 @@ fn tools(body: &Map<String, Value>) -> Vec<(&str, &str)> {
 
 impl LocalCheck for RequestParameters {
     fn run(&self, subject: &Subject) -> Finding {
-        let Some(body) = subject.request.as_object() else {
+        let Some(body) = subject.request.get().as_object() else {
             let message = "The request has no JSON body";
             let data = json!({"explanation": format!("An error occurred: {message}")});
             return Finding { verdict: true, ..Finding::failed("Error", message).with_data(data) };

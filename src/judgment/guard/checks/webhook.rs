@@ -84,11 +84,11 @@ fn context(subject: &Subject) -> Value {
         "requestType": subject.operation.reference_name(),
         "metadata": subject.metadata,
         "request": {
-            "json": subject.request,
+            "json": subject.request.get(),
             "text": text(is_before),
             "isStreamingRequest": subject.streamed,
         },
-        "response": {"json": subject.response, "text": text(!is_before)},
+        "response": {"json": subject.response.get(), "text": text(!is_before)},
     });
     if let (Some(judged), Some(members)) = (&subject.withheld, context.as_object_mut()) {
         members.insert("withheld".to_owned(), json!(judged));
@@ -228,7 +228,7 @@ mod tests {
         assert!(call.headers["x-token"] == "t" && call.headers["content-type"] == "application/json");
         let wanted = json!({
             "eventType": "beforeRequestHook", "provider": "openai", "requestType": "chatComplete", "metadata": {"team": "a"},
-            "request": {"json": *subject.request, "text": "hi", "isStreamingRequest": false},
+            "request": {"json": subject.request.get(), "text": "hi", "isStreamingRequest": false},
             "response": {"json": null, "text": ""},
         });
         assert_eq!(serde_json::from_slice::<Value>(&call.body).unwrap(), wanted);

@@ -120,7 +120,8 @@ impl RequestView<'_> {
                 "The guardrails of the config cannot check the request body: {why}."
             )));
         }
-        let in_path = meant::model(&self.request.uri).filter(|_| self.operation == Operation::Passthrough);
+        let is_passed = self.operation == Operation::Passthrough;
+        let in_path = if is_passed { meant::model(&self.request.uri) } else { None };
         let is_same = |in_path: &str| self.request.requested_model().as_deref() == Some(in_path);
         match (in_path, &self.request.model) {
             (Some(in_path), Some(in_body)) if in_path != *in_body && !is_same(&in_path) => {

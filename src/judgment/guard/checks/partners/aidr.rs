@@ -61,7 +61,7 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 impl Guard {
     async fn decide(&self, subject: &Subject, outside: &dyn Outside) -> Result<Finding, CheckError> {
         let (event, body) = match subject.phase {
-            HookPhase::Before => ("input", (*subject.request).clone()),
+            HookPhase::Before => ("input", subject.request.get().clone()),
             HookPhase::After => ("output", response_of(subject)),
         };
         let member = |name: &str| subject.metadata.get(name);
@@ -118,10 +118,10 @@ impl Guard {
 
 /// The response's body; of a stream its text as one.
 fn response_of(subject: &Subject) -> Value {
-    if subject.response.is_null() {
+    if subject.response.get().is_null() {
         json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": subject.text.as_deref()}}]})
     } else {
-        (*subject.response).clone()
+        subject.response.get().clone()
     }
 }
 

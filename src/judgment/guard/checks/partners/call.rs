@@ -152,7 +152,7 @@ impl<'a> Input<'a> {
             request_messages(self.subject)
                 .last()
                 .and_then(|message| message.get("content")?.as_str().map(str::to_owned))
-                .or_else(|| self.subject.request.get("prompt")?.as_str().map(str::to_owned))
+                .or_else(|| self.subject.request.get().get("prompt")?.as_str().map(str::to_owned))
                 .unwrap_or_default()
         }
     }
@@ -160,7 +160,7 @@ impl<'a> Input<'a> {
 
 /// Role and text of each message of a request.
 fn request_messages(subject: &Subject) -> Vec<Value> {
-    let messages = subject.request.get("messages").and_then(Value::as_array);
+    let messages = subject.request.get().get("messages").and_then(Value::as_array);
     let plain = |message: &Value| {
         let content = content_text(message.get("content")?);
         Some(json!({"role": message.get("role")?, "content": content}))

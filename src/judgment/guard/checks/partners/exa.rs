@@ -114,7 +114,7 @@ impl Search {
 
 /// The request with a context in its system message, or in front of its prompt. A request without either stays as it is.
 fn added(subject: &Subject, context: &str) -> Change {
-    let mut body = (*subject.request).clone();
+    let mut body = subject.request.get().clone();
     // Anthropic's dialect has the system message outside of the others.
     if let (Operation::Messages, Some(members)) = (subject.operation, body.as_object_mut()) {
         let system = members.entry("system").or_insert_with(|| json!(""));

@@ -108,7 +108,7 @@ fn conversation(input: &Input<'_>) -> Vec<Value> {
     let mut messages: Vec<Value> = input.messages();
     messages.pop();
     let mut messages: Vec<Value> = messages.pop().into_iter().collect();
-    let message = input.subject.response.pointer("/choices/0/message").cloned().unwrap_or_default();
+    let message = input.subject.response.get().pointer("/choices/0/message").cloned().unwrap_or_default();
     let calls = message.get("tool_calls").and_then(Value::as_array);
     let call = |call: &Value| {
         let function = call.get("function")?;
@@ -122,7 +122,7 @@ fn conversation(input: &Input<'_>) -> Vec<Value> {
 }
 
 fn available_tools(input: &Input<'_>) -> Vec<Value> {
-    let tools = input.subject.request.get("tools").and_then(Value::as_array);
+    let tools = input.subject.request.get().get("tools").and_then(Value::as_array);
     let tool = |tool: &Value| {
         let function = tool.get("function")?;
         Some(json!({
