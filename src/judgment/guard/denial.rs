@@ -40,12 +40,12 @@ const TEXTLESS: [&str; 6] = [
     "default.jwt",
 ];
 
-/// The value of `hook_results` in a denial: both phases, as far as they ran. `None`: neither did.
-pub fn denial_results(before: &[HookResult], after: &[HookResult]) -> Option<Value> {
+/// The JSON of `hook_results` in a denial: both phases, as far as they ran. `None`: neither did.
+pub fn denial_results(before: &[HookResult], after: &[HookResult]) -> Option<String> {
     let without_texts = |results: &[HookResult]| results.iter().map(of_hook).collect::<Vec<_>>();
     let before = without_texts(before);
     let after = without_texts(after);
-    HookResults::of(&before, &after).map(|results| json!(results))
+    HookResults::of(&before, &after)?.to_json()
 }
 
 fn of_hook(result: &HookResult) -> HookResult {

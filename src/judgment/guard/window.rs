@@ -222,7 +222,7 @@ impl WindowState {
         let result = self.result(hook, of_hook);
         result.deny.then(|| {
             let results = denial_results(&self.before, &[result]);
-            Error::hooks_failed(hook.message.as_deref(), results.map(|results| results.to_string()))
+            Error::hooks_failed(hook.message.as_deref(), results)
         })
     }
 }

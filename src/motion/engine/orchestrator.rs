@@ -303,7 +303,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             .guarded
             .as_ref()
             .filter(|_| !outcome.is_success())
-            .and_then(|guarded| guarded.before()?.to_json());
+            .and_then(|guarded| guarded.for_error()?.to_json());
         self.client.ctx.reply.hook_results = before.map(Into::into);
         let is_form_refused = self.learn_form(&run.attempt, &response);
         self.return_rewriter(run);

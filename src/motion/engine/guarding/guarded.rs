@@ -42,8 +42,8 @@ impl CheckedRequest {
 pub(in crate::engine) struct Guarded {
     pub(super) env: Arc<GuardEnv>,
     pub(super) checked: Arc<CheckedRequest>,
-    /// The results of all hooks on the request that have run.
-    pub(super) before: Vec<HookResult>,
+    /// The results of all hooks on the request, where some ran beside the call.
+    pub(super) joined: Option<Vec<HookResult>>,
     /// Of those, the ones that ran beside the call.
     pub(super) parallel: Option<JoinHandle<PhaseRun>>,
     pub(super) after: Option<Arc<HookSet>>,
@@ -73,7 +73,7 @@ impl Guarded {
             WindowState::new(Arc::clone(after), &checked.subject, before, env.fails_on_error())
         });
         Self {
-            before: checked.run.results.clone(),
+            joined: None,
             parallel: None,
             env,
             checked,
@@ -150,9 +150,14 @@ impl Guarded {
             && self.after.iter().flat_map(|after| &after.hooks).any(is_observing)
     }
 
-    /// The results of the hooks on the request, for an error of the provider.
-    pub fn before(&self) -> Option<HookResults<'_>> {
-        HookResults::of(&self.before, &[])
+    /// The results of all hooks on the request that have run.
+    pub(super) fn before(&self) -> &[HookResult] {
+        self.joined.as_deref().unwrap_or(&self.checked.run.results)
+    }
+
+    /// The same, for an error of the provider.
+    pub fn for_error(&self) -> Option<HookResults<'_>> {
+        HookResults::of(self.before(), &[])
     }
 
     /// Counts and notes what was found through windows.

@@ -10,7 +10,6 @@ use crate::engine::response_body::ResponseBody;
 use futures_util::future::join_all;
 use judgment::guard::{Hook, HookResult, HookResults, HookSet, PhaseRun, Placeholders, Subject, restored};
 use memory::state::large_work::translation;
-use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use words::api::Dialect;
@@ -38,12 +37,12 @@ impl Guarded {
         if let Some(parallel) = &mut self.parallel {
             let passed = parallel.await.unwrap_or_default();
             self.parallel = None;
-            self.before.extend(passed.results.iter().cloned());
+            self.joined = Some(self.before().iter().chain(&passed.results).cloned().collect());
             if passed.denies() {
                 self.checked.is_denied_during_call.store(true, Ordering::Relaxed);
                 // No hook looks at a stream of which the client gets nothing.
                 self.reader = None;
-                return Judged::Denied(denial(&passed, &self.before, &[]));
+                return Judged::Denied(denial(&passed, self.before(), &[]));
             }
         }
         let Some((_, body)) = run.response() else {
@@ -61,7 +60,7 @@ impl Guarded {
 
     /// Whether a hook on the request or on the response has failed.
     fn has_failed(&self, after: &[HookResult]) -> bool {
-        self.before.iter().chain(after).any(|result| !result.verdict)
+        self.before().iter().chain(after).any(|result| !result.verdict)
     }
 
     /// `decides`: a hook does, so that a response which cannot be read is denied.
@@ -93,7 +92,7 @@ impl Guarded {
         if passed.denies() {
             self.judged = Some(passed.changed.take().unwrap_or(subject));
             self.is_denied = true;
-            return Judged::Denied(denial(&passed, &self.before, &passed.results));
+            return Judged::Denied(denial(&passed, self.before(), &passed.results));
         }
         let subject = passed.changed.take().unwrap_or(subject);
         if subject.source != source {
@@ -107,7 +106,7 @@ impl Guarded {
 
     /// A response with what hooks found on both sides. `None`: nothing was found, or it is no JSON object.
     fn with_results(&self, response: &[u8], after: &[HookResult]) -> Option<Vec<u8>> {
-        let results = HookResults::of(&self.before, after)?.to_json()?;
+        let results = HookResults::of(self.before(), after)?.to_json()?;
         append_member(response, "hook_results", &results)
     }
 
@@ -176,11 +175,12 @@ impl Guarded {
                 Err(denied) => return denied,
             };
         }
-        if let Some(results) = HookResults::of(&self.before, &passed.results).filter(|_| shows_results) {
+        let results = HookResults::of(self.before(), &passed.results).filter(|_| shows_results);
+        if let Some(results) = results.and_then(HookResults::to_json) {
             let name = matches!(dialect, Dialect::Anthropic | Dialect::Responses);
             let mut event = Vec::new();
             let name = name.then_some("hook_results");
-            write_event(&mut event, name, json!({"hook_results": results}).to_string().as_bytes());
+            write_event(&mut event, name, format!("{{\"hook_results\":{results}}}").as_bytes());
             event.extend_from_slice(&body.take_ready());
             body.put_ready(event);
         }
@@ -204,7 +204,7 @@ impl Guarded {
         if passed.denies() {
             self.judged = Some(passed.changed.take().unwrap_or(subject));
             self.is_denied = true;
-            return Err(Judged::Denied(denial(&passed, &self.before, &passed.results)));
+            return Err(Judged::Denied(denial(&passed, self.before(), &passed.results)));
         }
         let mut changed = passed.changed.take();
         if let Some(subject) = &changed {
@@ -212,7 +212,7 @@ impl Guarded {
             let which = |hook: &&Hook| is_windowed(hook) && hook.is_of_workspace;
             let again = self.env.run(after.waiting().filter(which), subject).await;
             if again.denies() {
-                let error = denial(&again, &self.before, &again.results);
+                let error = denial(&again, self.before(), &again.results);
                 self.judged = changed;
                 self.is_denied = true;
                 return Err(Judged::Denied(error));

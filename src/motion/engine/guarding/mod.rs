@@ -46,8 +46,7 @@ fn during_call(hook: &Hook, operation: Operation) -> bool {
 
 /// The error of hooks that deny. `before` and `after`: the results of both phases.
 fn denial(run: &PhaseRun, before: &[HookResult], after: &[HookResult]) -> Error {
-    let results = denial_results(before, after).map(|results| results.to_string());
-    Error::hooks_failed(run.message.as_deref(), results)
+    Error::hooks_failed(run.message.as_deref(), denial_results(before, after))
 }
 
 /// Whether a hook looks at a stream through a window.
