@@ -21,6 +21,7 @@ use words::api::responses;
 use words::json::Json;
 use words::json::splice::Object;
 use words::json::surrogates;
+use words::json::walk;
 
 /// How a body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,18 @@ pub(super) fn items<'t>(list: &Json<'t>) -> Vec<Json<'t>> {
     match list.source() {
         Some(source) if source.starts_with('[') => serde_json::from_str(source).unwrap_or_default(),
         Some(source) if source.starts_with('{') => vec![list.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// The texts of what [`items`] returns, for those who read each as an object: it is parsed once then.
+fn item_texts<'t>(list: &Json<'t>) -> Vec<&'t str> {
+    match list.source() {
+        Some(source) if source.starts_with('[') => {
+            let items = walk::items(source.as_bytes()).into_iter().flatten();
+            items.filter_map(|item| std::str::from_utf8(item).ok()).collect()
+        }
+        Some(source) if source.starts_with('{') => vec![source],
         _ => Vec::new(),
     }
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use words::config::hooks::{Feedback, HookPhase};
 
+/// As much as the results of one hook with one check are, bytes.
+const USUAL_BYTES: usize = 1 << 10;
+
 /// The result of one hook.
 #[derive(Debug, Clone, Serialize)]
 pub struct HookResult {
@@ -143,7 +146,9 @@ impl<'a> HookResults<'a> {
 
     /// As JSON text. `None` never happens: all names are texts.
     pub fn to_json(self) -> Option<String> {
-        serde_json::to_string(&self).ok()
+        let mut json = Vec::with_capacity(USUAL_BYTES);
+        serde_json::to_writer(&mut json, &self).ok()?;
+        String::from_utf8(json).ok()
     }
 }
 

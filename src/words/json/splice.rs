@@ -8,7 +8,8 @@
 //! { "a" : 2, "b":{ "d":"x" } }
 //! ```
 
-use super::{Json, proof};
+use super::write::write_string;
+use super::{Json, proof, walk};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -52,10 +53,9 @@ impl<'t> Object<'t> {
 
     /// The objects in a member that is a list.
     pub fn list(&self, name: &str) -> Vec<Object<'t>> {
-        // Most contents are texts: making the parser's error for each would cost more than reading the message.
-        let text = self.json_of(name).filter(|text| text.starts_with('['));
-        let list = text.and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
-        let objects = list.unwrap_or_default().into_iter().filter_map(|json| Self::read(json.source()?));
+        let items = self.json_of(name).and_then(|text| walk::items(text.as_bytes()));
+        let objects =
+            items.into_iter().flatten().filter_map(|item| Self::read(std::str::from_utf8(item).ok()?));
         objects
             .map(|mut object| {
                 // A list may have very many objects, of two members each.
@@ -205,10 +205,17 @@ pub fn append_member(text: &[u8], name: &str, json: &str) -> Option<Vec<u8>> {
         last = Some(member.value.end);
         Some(())
     })?;
-    let comma = if last.is_some() { "," } else { "" };
-    let added = format!("{comma}{}:{json}", Json::from_value(name).get());
-    let at = last.unwrap_or(1);
-    Some(apply(text, &[(at..at, added)]))
+    let (before, behind) = text.split_at_checked(last.unwrap_or(1))?;
+    let mut out = Vec::with_capacity(text.len() + name.len() + json.len() + 8);
+    out.extend_from_slice(before);
+    if last.is_some() {
+        out.push(b',');
+    }
+    write_string(&mut out, name);
+    out.push(b':');
+    out.extend_from_slice(json.as_bytes());
+    out.extend_from_slice(behind);
+    Some(out)
 }
 
 /// The range to cut so that a member is removed and the commas stay right: the member with the comma before it, or,

@@ -2,7 +2,7 @@
 
 use super::super::judged::Part;
 use super::turns::{first_new, part_of};
-use super::{Reader, items, object};
+use super::{Reader, item_texts, items, object};
 use std::collections::BTreeSet;
 use words::api::responses::own_summary;
 use words::json::Json;
@@ -236,8 +236,8 @@ impl<'t> Reader<'t> {
     /// Messages of a chat or items of the Responses API, of which those are judged that are new; inputs of embeddings are judged all.
     /// Whether the model has a turn in them.
     fn messages(&mut self, list: &Json<'t>) -> bool {
-        let list = items(list);
-        let messages: Vec<Option<Object<'t>>> = list.iter().map(object).collect();
+        let list = item_texts(list);
+        let messages: Vec<Option<Object<'t>>> = list.iter().map(|item| Object::read(item)).collect();
         let first = first_new(&messages);
         for (index, (item, message)) in list.iter().zip(&messages).enumerate() {
             match message {
@@ -247,7 +247,11 @@ impl<'t> Reader<'t> {
                         reader.message(message, index >= first || is_input);
                     });
                 }
-                None => self.text_or_tokens(item, true),
+                None => {
+                    if let Some(item) = Json::parse(item) {
+                        self.text_or_tokens(&item, true);
+                    }
+                }
             }
         }
         first > 0
