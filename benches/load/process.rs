@@ -25,12 +25,12 @@ impl Process {
     ///
     /// # Errors
     /// It does not start; the error contains its output.
-    fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self, Failure> {
+    pub(crate) fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self, Failure> {
         let output = File::create(log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let name = command.get_program().to_string_lossy().into_owned();
         let mut process = Self { child: command.spawn().map_err(|error| format!("{name}: {error}"))? };
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
             let ended = process.child.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
@@ -65,7 +65,8 @@ impl Process {
         self.memory("VmHWM:")
     }
 
-    fn memory(&self, name: &str) -> Result<f64, Failure> {
+    /// A line of the system's figures of its memory, KiB.
+    pub(crate) fn memory(&self, name: &str) -> Result<f64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such line in /proc")?;
         Ok(line.trim_end_matches("kB").trim().parse()?)
