@@ -109,7 +109,7 @@ fn build(
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
-    let limits = Arc::new(open_limits(file, &shared.settings().settings)?);
+    let limits = Arc::new(open_limits(file, &shared.settings())?);
     let caching = cache_opening::open(&shared)?;
     let state = ProcessState { shared: &shared, limits: &limits, caching: &caching };
     let engine = Arc::new(new_engine(&server, state));
@@ -241,9 +241,13 @@ fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
 }
 
 /// The counters of limits, with the usage of before.
-fn open_limits(file: &Path, settings: &Settings) -> Result<RequestLimits, String> {
+fn open_limits(file: &Path, snapshot: &SettingsSnapshot) -> Result<RequestLimits, String> {
+    let settings = &snapshot.settings;
     let options = LimitsOptions::new(settings, &store_opening::options(file, settings));
-    RequestLimits::open(&options.map_err(|why| why.to_string())?, Timestamp::now())
+    let limits = RequestLimits::open(&options.map_err(|why| why.to_string())?, Timestamp::now())?;
+    // To compile those of many keys takes a while: no request waits for it.
+    limits.in_force(snapshot);
+    Ok(limits)
 }
 
 fn data_service(

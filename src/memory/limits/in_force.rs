@@ -1,20 +1,21 @@
-//! The limits in force: those of the active records and of the settings' keys, compiled again when one of them has changed.
+//! The limits in force: those of the active records and of the settings' keys. Where records have changed, the next set is made of the one
+//! before: the time depends on the number of changes and not on the number of records.
 //!
-//! A request that meets an unchanged snapshot compares two pointers. Records that have not changed are not read again.
+//! A request that meets an unchanged snapshot compares two pointers.
 
 use super::from_records::{KINDS, limits_of, limits_of_key, settings_key_id, usage_ids};
 use super::limit::Limit;
 use super::limit_set::{BucketHash, LimitSet};
 use super::window::NEVER;
 use crate::state::snapshot::SettingsSnapshot;
-use crate::store::{Catalog, Status};
+use crate::store::{Catalog, Kind, Record, Status};
 use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
-use words::settings::Settings;
+use words::settings::{ServiceKey, Settings};
 
 /// What was compiled last.
 #[derive(Debug, Default)]
@@ -28,10 +29,8 @@ pub(super) struct InForce {
 struct Compiled {
     settings: Arc<Settings>,
     catalog: Arc<Catalog>,
-    /// By the id of the record. Only those that have limits.
-    records: HashMap<Uuid, Arc<[Limit]>>,
     set: Arc<LimitSet>,
-    /// When the first raise of a limit ends, milliseconds since 1970: all is compiled again then.
+    /// When the first raise of a limit ends, milliseconds since 1970: limits are compiled again then.
     until: i64,
 }
 
@@ -59,10 +58,7 @@ impl InForce {
         if before.as_ref().is_none_or(|before| !Arc::ptr_eq(&before.settings, &snapshot.settings)) {
             on_settings(&snapshot.settings);
         }
-        let now = clock();
-        // Of limits that are raised no more the records have not changed.
-        let before = before.filter(|before| !before.is_over(now));
-        let compiled = Compiled::after(before.as_deref(), snapshot, hash, now);
+        let compiled = Compiled::after(before.as_deref(), snapshot, hash, clock());
         let set = Arc::clone(&compiled.set);
         self.current.store(Some(Arc::new(compiled)));
         set
@@ -90,40 +86,78 @@ impl Compiled {
     }
 
     fn after(before: Option<&Self>, snapshot: &SettingsSnapshot, hash: BucketHash, now: Timestamp) -> Self {
+        let settings = &snapshot.settings;
         let catalog = snapshot.stored.catalog();
         let nothing = Catalog::default();
-        let none = HashMap::new();
-        let (catalog_before, mut records) =
-            before.map_or((&nothing, none), |before| (&*before.catalog, before.records.clone()));
-        let mut is_changed = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, &snapshot.settings));
-        for difference in catalog.changed_since(catalog_before) {
-            if !KINDS.contains(&difference.kind) {
-                continue;
-            }
-            is_changed |= records.remove(&difference.id).is_some();
-            let record = difference.now.filter(|record| record.status == Status::Active);
-            let limits = record.map(|record| limits_of(record, catalog, now)).unwrap_or_default();
-            if !limits.is_empty() {
-                records.insert(difference.id, limits.into());
-                is_changed = true;
-            }
-        }
-        let set = match before {
-            Some(before) if !is_changed => Arc::clone(&before.set),
-            _ => {
-                let of_keys = snapshot.settings.auth.keys.iter().flat_map(|key| limits_of_key(key, now));
-                let of_records = records.values().flat_map(|limits| limits.iter().cloned());
-                Arc::new(LimitSet::new(of_records.chain(of_keys).collect(), hash))
-            }
+        let catalog_before = before.map_or(&nothing, |before| &*before.catalog);
+        let mut pairs = changes(catalog_before, catalog);
+        // Of limits that are raised no more the records have not changed.
+        let over = before.map(|before| before.set.raised_no_more(now.as_millisecond())).unwrap_or_default();
+        let unchanged = over.iter().filter(|id| pairs.iter().all(|pair| pair.id != **id));
+        let unchanged: Vec<Pair<'_>> = unchanged.filter_map(|id| Pair::of_unchanged(*id, catalog)).collect();
+        pairs.extend(unchanged);
+        let keys_before = before.map(|before| before.settings.auth.keys.as_slice()).unwrap_or_default();
+        let has_changed_keys = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, settings))
+            || keys_before.iter().any(|key| over.contains(&settings_key_id(&key.name)));
+        let of_keys = |keys: &'_ [ServiceKey]| -> Vec<Limit> {
+            let keys = keys.iter().filter(|_| has_changed_keys);
+            keys.flat_map(|key| limits_of_key(key, now)).collect()
         };
-        let until = set.limits().filter_map(|limit| limit.raised_until).min().unwrap_or(NEVER);
-        Self { settings: Arc::clone(&snapshot.settings), catalog: Arc::clone(catalog), records, set, until }
+        let mut removed: Vec<Limit> = of_keys(keys_before);
+        pairs.retain(|pair| {
+            let limits = pair.before.map(|record| limits_of(record, catalog_before, now)).unwrap_or_default();
+            // Most changes of keys are notes of their last use. What policies say depends on other records too.
+            let is_same = |record: &Arc<Record>| {
+                record.kind == Kind::ApiKey
+                    && pair.before.is_some()
+                    && !over.contains(&pair.id)
+                    && limits_of(record, catalog, now) == limits
+            };
+            let has_changed = !pair.now.is_some_and(is_same);
+            removed.extend(limits.into_iter().filter(|_| has_changed));
+            has_changed
+        });
+        let records = pairs.iter().filter_map(|pair| pair.now);
+        let added = records.flat_map(|record| limits_of(record, catalog, now));
+        let mut added = added.chain(of_keys(&settings.auth.keys)).peekable();
+        let set = match before {
+            Some(before) if removed.is_empty() && added.peek().is_none() => Arc::clone(&before.set),
+            Some(before) => Arc::new(before.set.with(&removed, added)),
+            None => Arc::new(LimitSet::new(added, hash)),
+        };
+        let until = set.raised_until().unwrap_or(NEVER);
+        Self { settings: Arc::clone(settings), catalog: Arc::clone(catalog), set, until }
     }
+}
+
+/// A record whose limits are to be compiled again, as it was in force and as it is.
+struct Pair<'a> {
+    id: Uuid,
+    before: Option<&'a Arc<Record>>,
+    now: Option<&'a Arc<Record>>,
+}
+
+impl<'a> Pair<'a> {
+    /// `None` for what is no record: a key of the settings.
+    fn of_unchanged(id: Uuid, catalog: &'a Catalog) -> Option<Self> {
+        let record = KINDS.into_iter().find_map(|kind| catalog.get(kind, id))?;
+        Some(Self { id, before: Some(record), now: Some(record) })
+    }
+}
+
+/// The records of kinds with limits that are not the same in two catalogs; archived ones are not in force.
+fn changes<'a>(before: &'a Catalog, now: &'a Catalog) -> Vec<Pair<'a>> {
+    let active = |record: Option<&'a Arc<Record>>| record.filter(|record| record.status == Status::Active);
+    let changed = now.changed_since(before).filter(|change| KINDS.contains(&change.kind));
+    let pairs =
+        changed.map(|change| Pair { id: change.id, before: active(change.before), now: active(change.now) });
+    pairs.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Change;
     use words::config::Checks;
     use words::settings::SecretSources;
 
@@ -146,5 +180,92 @@ mod tests {
         assert_eq!(value("2026-11-30T23:59:59.999Z"), [7_000_000_000]);
         assert_eq!(value("2026-12-01T00:00:00Z"), [5_000_000_000]);
         assert_eq!(value("2026-12-02T00:00:00Z"), [5_000_000_000]);
+    }
+
+    /// Each set is made of the one before, with what has changed.
+    #[test]
+    fn a_set_made_of_the_one_before_is_that_of_all_records() {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let of_keys = |value: u64| {
+            let limits =
+                format!("{{credit_limit: 5, raise: {{amount: {value}, until: '2026-12-01T00:00:00Z'}}}}");
+            let yaml = format!(
+                "auth: {{keys: [{{name: a, key: k-0123456789abcdef, usage_limits: [{limits}]}}, \
+                 {{name: b, key: k-0123456789abcdeg, rate_limits: [{{unit: rpm, value: {value}}}]}}]}}"
+            );
+            Settings::parse(&yaml, &sources, &checks).unwrap()
+        };
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut snapshot = SettingsSnapshot::new(of_keys(1), 1);
+        let mut catalog = Catalog::default();
+        let in_force = InForce::default();
+        let mut now = "2026-11-01T00:00:00Z".parse::<Timestamp>().unwrap();
+        for round in 1..200 {
+            let changes: Vec<Change> = (0..random.usize(0..4)).map(|_| change(&mut random, round)).collect();
+            catalog = catalog.with(&changes, round);
+            if random.u8(..20) == 0 {
+                snapshot = SettingsSnapshot::new(of_keys(round), round);
+            }
+            now = now.checked_add(jiff::SignedDuration::from_hours(random.i64(0..12))).unwrap();
+            snapshot = snapshot.with_catalog(Arc::new(catalog.clone()));
+            let set = in_force.set(&snapshot, BucketHash::Common, || now, |_| {});
+            let fresh = Compiled::after(None, &snapshot, BucketHash::Common, now).set;
+            let all = |set: &LimitSet| {
+                let mut all: Vec<String> = set.limits().map(|limit| format!("{limit:?}")).collect();
+                all.sort_unstable();
+                all
+            };
+            assert_eq!(all(&set), all(&fresh), "round {round}");
+            assert_eq!(set.raised_until(), fresh.raised_until(), "round {round}");
+            let counts = |set: &LimitSet| {
+                (
+                    set.has_request_limits(),
+                    set.has_target_limits(),
+                    set.has_hard_budgets(),
+                    set.counts_usage(),
+                    set.counts_usage_of_requests(),
+                )
+            };
+            assert_eq!(counts(&set), counts(&fresh), "round {round}");
+        }
+    }
+
+    /// One of a few records made, changed or deleted.
+    fn change(random: &mut fastrand::Rng, revision: u64) -> Change {
+        let number = random.u128(1..12);
+        let kind = KINDS[usize::try_from(number).unwrap() % KINDS.len()];
+        let id = Uuid::from_u128(number);
+        if random.u8(..4) == 0 {
+            return Change::Delete { kind, id };
+        }
+        let value = random.u32(1..5);
+        let workspace = Uuid::from_u128(77);
+        let usage = serde_json::json!({
+            "type": "cost", "credit_limit": value, "hard": value == 1,
+            "raise": {"amount": 2, "until": format!("2026-11-{:02}T00:00:00Z", random.u8(1..30))},
+        });
+        let rate = serde_json::json!({"unit": "rpm", "value": value, "type": "requests"});
+        let body = serde_json::json!({
+            "name": "x", "type": "cost", "credit_limit": value, "unit": "rpm", "value": value,
+            "conditions": [{"key": if value > 2 { "model" } else { "metadata._user" }, "value": "*"}],
+            "usage_limits": [usage.clone(), usage], "rate_limits": rate.clone(),
+            "workspaces": [{"id": workspace, "rate_limits": rate}],
+        });
+        let status = if random.u8(..8) == 0 { Status::Archived } else { Status::Active };
+        Change::Put(Arc::new(Record {
+            kind,
+            id,
+            parent: None,
+            workspace: Some(workspace).filter(|_| number % 2 == 0),
+            slug: None,
+            number: None,
+            status,
+            revision,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            body: body.to_string().into(),
+            sealed: None,
+        }))
     }
 }

@@ -2,21 +2,24 @@
 //!
 //! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
 
-use super::fact_key::Condition;
+use super::all_limits::AllLimits;
 use super::facts::Facts;
-use super::limit::{Counted, Limit, LimitScope, OnMissing};
+use super::limit::{Counted, Limit};
+use super::limit_counts::LimitCounts;
+use super::limit_index::{Bucket, LimitIndex, LimitOwner, Placed};
 use super::recent_selections::{Found, RecentSelections};
 use super::refusal::MissingFact;
 use super::reservation::Reservation;
-use foldhash::fast::RandomState;
 use ring::digest;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Limits that are added to a set at a time.
+const MAX_CHANGES: usize = 10_000;
 
 /// Which limits are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +73,8 @@ impl BucketHash {
         self.start(limit).finish()
     }
 
-    fn start(self, limit: &Limit) -> StartedHash {
+    /// The hash of the buckets of a limit before any value is added.
+    pub(super) fn start(self, limit: &Limit) -> StartedHash {
         let mut started = match self {
             Self::Keyed(first, second) => StartedHash::Keyed(SipHasher13::new_with_keys(first, second)),
             Self::Common => StartedHash::Common(Box::new(digest::Context::new(&digest::SHA256))),
@@ -83,21 +87,21 @@ impl BucketHash {
 
 /// The hash of a bucket to which values are being added.
 #[derive(Clone)]
-enum StartedHash {
+pub(super) enum StartedHash {
     Keyed(SipHasher13),
     /// Boxed because it is large and rare.
     Common(Box<digest::Context>),
 }
 
 impl StartedHash {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         match self {
             Self::Keyed(hasher) => hasher.write(bytes),
             Self::Common(digest) => digest.update(bytes),
         }
     }
 
-    fn finish(&self) -> u128 {
+    pub(super) fn finish(&self) -> u128 {
         match self {
             Self::Keyed(hasher) => hasher.finish128().as_u128(),
             Self::Common(digest) => {
@@ -108,47 +112,17 @@ impl StartedHash {
     }
 }
 
-/// The limits in force.
+/// The limits in force. The next set is made of the one before, and shares what has not changed.
 #[derive(Debug)]
 pub struct LimitSet {
-    request: Index,
-    target: Index,
+    hash: BucketHash,
+    request: LimitIndex,
+    target: LimitIndex,
     /// All of them, of requests and of targets.
-    all: Vec<Arc<Limit>>,
+    all: AllLimits,
     /// Of requests as a whole. `None`: their limits look at more than what is compared there.
     recent: Option<RecentSelections>,
-    has_request_limits: bool,
-    has_target_limits: bool,
-    /// Whether any of requests as a whole counts tokens or costs.
-    counts_usage_of_requests: bool,
-    /// Whether any of them counts tokens or costs.
-    counts_usage: bool,
-}
-
-/// The limits of one phase, by what they belong to.
-#[derive(Debug, Default)]
-struct Index {
-    /// Policies of all the organisation.
-    organisation: Vec<Placed>,
-    /// Policies of one workspace.
-    policies: HashMap<Uuid, Vec<Placed>, RandomState>,
-    others: HashMap<(LimitScope, Uuid), Vec<Placed>, RandomState>,
-    /// What integrations have for one workspace: by integration and workspace.
-    workspaces: HashMap<(Uuid, Uuid), Vec<Placed>, RandomState>,
-}
-
-/// A limit, and the hash of its buckets before any value is added.
-struct Placed {
-    limit: Arc<Limit>,
-    /// Where it stands in [`LimitSet::all`].
-    place: usize,
-    hash: StartedHash,
-}
-
-impl fmt::Debug for Placed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.limit.fmt(f)
-    }
+    counts: LimitCounts,
 }
 
 /// The limits that are for one request or attempt, each with its bucket.
@@ -184,82 +158,118 @@ impl Selection<'_> {
 
 impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
-    pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
-        let mut request = Index::default();
-        let mut target = Index::default();
-        let mut all = Vec::with_capacity(limits.len());
-        let mut counts_usage = false;
-        let mut names = HashSet::new();
-        for limit in limits {
-            if !names.insert((limit.id, limit.index)) {
-                continue;
+    pub fn new(limits: impl IntoIterator<Item = Limit>, hash: BucketHash) -> Self {
+        let none = Self {
+            hash,
+            request: LimitIndex::default(),
+            target: LimitIndex::default(),
+            all: AllLimits::default(),
+            recent: None,
+            counts: LimitCounts::default(),
+        };
+        none.with(&[], limits)
+    }
+
+    /// This set without all limits of the records of `removed`, and with `added`. It takes the time of these, and not of all limits.
+    #[must_use]
+    pub(super) fn with(&self, removed: &[Limit], added: impl IntoIterator<Item = Limit>) -> Self {
+        let mut next = Self {
+            hash: self.hash,
+            request: self.request.clone(),
+            target: self.target.clone(),
+            all: self.all.clone(),
+            recent: None,
+            counts: self.counts.clone(),
+        };
+        let mut changes = Changes::default();
+        removed.iter().for_each(|limit| changes.of(limit).gone.push(limit.record));
+        next.apply(&mut changes);
+        for limit in added {
+            changes.of(&limit).added.push(limit);
+            changes.count += 1;
+            // So that the limits of a large store are not there twice.
+            if changes.count >= MAX_CHANGES {
+                next.apply(&mut changes);
             }
-            counts_usage |= limit.counts() != Counted::Requests;
-            let index = if limit.is_for_targets() { &mut target } else { &mut request };
-            let list = match limit.scope {
-                LimitScope::Policy => match limit.workspace {
-                    Some(workspace) => index.policies.entry(workspace).or_default(),
-                    None => &mut index.organisation,
-                },
-                // Of a key of the settings, which has no record.
-                LimitScope::Key if !limit.conditions.is_empty() => &mut index.organisation,
-                scope => match (scope, limit.workspace) {
-                    (LimitScope::Integration, Some(workspace)) => {
-                        index.workspaces.entry((limit.record, workspace)).or_default()
-                    }
-                    _ => index.others.entry((scope, limit.record)).or_default(),
-                },
-            };
-            let hash = hash.start(&limit);
-            let limit = Arc::new(limit);
-            list.push(Placed { hash, limit: Arc::clone(&limit), place: all.len() });
-            all.push(limit);
         }
-        let has_request_limits = request.all().count() > 0;
-        let has_target_limits = target.all().count() > 0;
-        let counts_usage_of_requests = request.all().any(|limit| limit.counts() != Counted::Requests);
-        let recent =
-            has_request_limits.then(|| RecentSelections::new(request.all().flat_map(|limit| limit.keys())));
-        let recent = recent.flatten();
-        Self {
-            request,
-            target,
-            all,
-            recent,
-            has_request_limits,
-            has_target_limits,
-            counts_usage_of_requests,
-            counts_usage,
+        next.apply(&mut changes);
+        let has_any = next.counts.request > 0;
+        next.recent = has_any.then(|| RecentSelections::new(next.counts.request_keys())).flatten();
+        next
+    }
+
+    fn apply(&mut self, changes: &mut Changes) {
+        for ((owner, is_for_targets), change) in std::mem::take(changes).lists {
+            let index = if is_for_targets { &mut self.target } else { &mut self.request };
+            let before = index.list(&owner);
+            let mut list: Vec<Placed> = Vec::with_capacity(before.len() + change.added.len());
+            for placed in before {
+                if change.gone.contains(&placed.limit.record) {
+                    self.counts.remove(&placed.limit);
+                    self.all.remove(placed.place);
+                } else {
+                    list.push(placed.clone());
+                }
+            }
+            let mut names: HashSet<(Uuid, u8)> =
+                list.iter().map(|placed| (placed.limit.id, placed.limit.index)).collect();
+            for limit in change.added {
+                if !names.insert((limit.id, limit.index)) {
+                    continue;
+                }
+                self.counts.add(&limit);
+                let bucket = Bucket::of(&limit, self.hash);
+                let limit = Arc::new(limit);
+                let place = self.all.add(Arc::clone(&limit));
+                list.push(Placed { limit, place, bucket });
+            }
+            index.set(owner, list);
         }
     }
 
     /// Whether any limit is for requests as a whole.
     pub fn has_request_limits(&self) -> bool {
-        self.has_request_limits
+        self.counts.request > 0
     }
 
     /// Whether any limit is a hard budget, of requests as a whole or of targets.
     pub fn has_hard_budgets(&self) -> bool {
-        self.all.iter().any(|limit| limit.hard && !limit.is_rate())
+        self.counts.hard_budgets > 0
+    }
+
+    /// Whether any limit is a budget, of requests as a whole or of targets.
+    pub fn has_budgets(&self) -> bool {
+        self.counts.budgets > 0
     }
 
     /// Whether any limit is for requests as a whole and counts tokens or costs.
     pub fn counts_usage_of_requests(&self) -> bool {
-        self.counts_usage_of_requests
+        self.counts.usage_of_requests > 0
     }
 
     /// Whether any limit is for targets.
     pub fn has_target_limits(&self) -> bool {
-        self.has_target_limits
+        self.counts.target > 0
     }
 
     /// Whether any limit counts tokens or costs, and not only requests.
     pub fn counts_usage(&self) -> bool {
-        self.counts_usage
+        self.counts.usage > 0
+    }
+
+    /// When the first raise of a limit ends, milliseconds since 1970.
+    pub(super) fn raised_until(&self) -> Option<i64> {
+        self.counts.raised_until()
+    }
+
+    /// The records with a raise that has ended by `now`, milliseconds since 1970.
+    pub(super) fn raised_no_more(&self, now: i64) -> Vec<Uuid> {
+        self.counts.raised_no_more(now)
     }
 
     /// All limits, in no particular order.
-    pub fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
+    #[cfg(test)]
+    pub(super) fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
         self.all.iter()
     }
 
@@ -311,71 +321,23 @@ impl LimitSet {
     }
 }
 
-impl Placed {
-    /// The bucket that the request has of this limit, if the limit is for it.
-    fn bucket(&self, facts: &Facts<'_>) -> Result<Option<u128>, MissingFact> {
-        let limit = &self.limit;
-        if !limit.conditions.iter().all(|condition| is_met(limit, condition, facts)) {
-            return Ok(None);
-        }
-        let mut hash = self.hash.clone();
-        for key in &limit.group_by {
-            match (facts.group_value(key), limit.on_missing) {
-                (Some(value), _) => value.hash(&mut |bytes| hash.add(bytes)),
-                (None, OnMissing::Shared) => hash.add(&u32::MAX.to_be_bytes()),
-                (None, OnMissing::Skip) => return Ok(None),
-                (None, OnMissing::Deny) => {
-                    return Err(MissingFact { limit: Arc::clone(limit), key: key.to_string().into() });
-                }
-            }
-        }
-        Ok(Some(hash.finish()))
-    }
+/// What changes of the lists, by their owner and whether they are for targets.
+#[derive(Default)]
+struct Changes {
+    lists: HashMap<(LimitOwner, bool), ListChange>,
+    /// Limits that are added.
+    count: usize,
 }
 
-/// Whether the request meets a condition of a limit. A request without a value does not. Exception: if the limit groups by the same key and
-/// has a rule for requests without it (`on_missing`), such a request meets a condition that takes any value, since that rule could never
-/// apply otherwise.
-fn is_met(limit: &Limit, condition: &Condition, facts: &Facts<'_>) -> bool {
-    match facts.value(&condition.key) {
-        None if limit.on_missing != OnMissing::Skip && limit.group_by.contains(&condition.key) => {
-            condition.takes_any()
-        }
-        value => condition.matches(value),
-    }
+#[derive(Default)]
+struct ListChange {
+    /// Records of which all limits go.
+    gone: Vec<Uuid>,
+    added: Vec<Limit>,
 }
 
-impl Index {
-    fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
-        let by_owner = self.policies.values().chain(self.others.values()).chain(self.workspaces.values());
-        self.organisation.iter().chain(by_owner.flatten()).map(|placed| &placed.limit)
-    }
-
-    /// Those of the organisation, workspace, key and target of the request.
-    fn candidates<'a>(&'a self, facts: &'a Facts<'a>) -> impl Iterator<Item = &'a Placed> {
-        let key = match facts.api_key {
-            Some(super::facts::Id::Record(id)) => Some(id),
-            _ => None,
-        };
-        let target = facts.target.as_ref();
-        let provider = match target.and_then(|target| target.virtual_key?.id.into()) {
-            Some(super::facts::Id::Record(id)) => Some(id),
-            _ => None,
-        };
-        let others = [
-            (LimitScope::Key, key),
-            (LimitScope::Workspace, facts.workspace),
-            (LimitScope::Provider, provider),
-            (LimitScope::Integration, target.and_then(|target| target.integration)),
-        ];
-        let workspace = facts.workspace.filter(|_| !self.policies.is_empty());
-        let policies = workspace.and_then(|workspace| self.policies.get(&workspace)).into_iter().flatten();
-        let others = others.into_iter().filter(|_| !self.others.is_empty());
-        let integration =
-            target.and_then(|target| target.integration).filter(|_| !self.workspaces.is_empty());
-        let of_workspace = integration.and_then(|id| self.workspaces.get(&(id, facts.workspace?)));
-        let others = others.filter_map(|(scope, id)| self.others.get(&(scope, id?))).flatten();
-        let of_owners = policies.chain(others).chain(of_workspace.into_iter().flatten());
-        self.organisation.iter().chain(of_owners)
+impl Changes {
+    fn of(&mut self, limit: &Limit) -> &mut ListChange {
+        self.lists.entry((LimitOwner::of(limit), limit.is_for_targets())).or_default()
     }
 }

@@ -11,6 +11,7 @@
 //! (`advance`); while a line is judged, what its batch holds is lent to it.
 
 mod advance;
+mod all_limits;
 pub mod amount;
 mod buckets;
 mod entity;
@@ -24,6 +25,8 @@ mod journal;
 mod judgment;
 mod learnt_output;
 pub mod limit;
+mod limit_counts;
+mod limit_index;
 pub(crate) mod limit_set;
 pub mod options;
 pub mod preview;

@@ -38,7 +38,7 @@ pub(super) struct Recent {
 /// A limit, by its place in its set, and the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    pub place: usize,
+    pub place: u32,
     pub bucket: u128,
 }
 

@@ -6,6 +6,8 @@ use super::directory::Directory;
 use super::stored::Stored;
 use crate::auth::{ServiceKeys, StoredKeys, Tokens};
 use crate::net::outbound::custom_host::HostRules;
+#[cfg(test)]
+use crate::store::Catalog;
 use http::HeaderName;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -47,6 +49,12 @@ impl SettingsSnapshot {
         let tokens = self.service_keys.tokens().cloned();
         let service_keys = ServiceKeys::new(&self.settings, keys, tokens);
         Self { service_keys: Arc::new(service_keys), stored, ..self.clone() }
+    }
+
+    /// This snapshot with these records, of which nothing is compiled.
+    #[cfg(test)]
+    pub(crate) fn with_catalog(&self, catalog: Arc<Catalog>) -> Self {
+        Self { stored: Arc::new(Stored::of_catalog(catalog)), ..self.clone() }
     }
 
     /// The providers and configs that a client of `workspace` may name.

@@ -13,7 +13,7 @@ use judgment::route::compiled::CompiledConfig;
 use judgment::route::target::Target;
 use knowledge::price::RequestPrices;
 use memory::auth::ClientIdentity;
-use memory::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
+use memory::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitSet, Phase};
 use std::sync::Arc;
 use words::error::Error;
 
@@ -29,8 +29,7 @@ pub(crate) enum NotHeld {
 /// The limits in force, if there are budgets among them.
 pub fn budgets(engine: &Engine) -> Option<Arc<LimitSet>> {
     let set = engine.limits.in_force(&engine.shared.settings_arc());
-    let has_budgets = set.limits().any(|limit| matches!(limit.kind, LimitKind::Usage { .. }));
-    has_budgets.then_some(set)
+    set.has_budgets().then_some(set)
 }
 
 /// Adds what a request is expected to use at this target, its first one, to the sum of its batch.

@@ -70,6 +70,11 @@ pub struct CompilerEnv<'a> {
 }
 
 impl Stored {
+    #[cfg(test)]
+    pub(in crate::state) fn of_catalog(catalog: Arc<Catalog>) -> Self {
+        Self { catalog, ..Self::default() }
+    }
+
     /// The objects of `catalog` at `now`, made from `self`: only what has changed is looked at and compiled.
     #[must_use]
     pub fn update(&self, catalog: &Arc<Catalog>, env: CompilerEnv<'_>, now: Timestamp) -> Self {
