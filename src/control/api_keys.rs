@@ -333,28 +333,32 @@ async fn read(call: Call) -> Result<Reply, Error> {
 
 /// A member of the list.
 enum Listed<'a> {
-    Stored(std::sync::Arc<Record>, Box<KeyBody>),
+    Stored(std::sync::Arc<Record>),
     OfSettings(&'a ServiceKey),
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found: Vec<Listed<'_>> = Vec::new();
-    for record in call.list(Kind::ApiKey)? {
-        let Ok(body) = KeyBody::parse(&record.body) else { continue };
-        if call.identity.scopes.contains(scope(body.kind, Action::List)) {
-            found.push(Listed::Stored(record, Box::new(body)));
-        }
-    }
+    // There may be many: only those of the page are read.
+    let is_for_client = |record: &std::sync::Arc<Record>| {
+        let kind = KeyBody::kind_of(&record.body);
+        kind.is_some_and(|kind| call.identity.scopes.contains(scope(kind, Action::List)))
+    };
+    found.extend(call.list(Kind::ApiKey)?.into_iter().filter(is_for_client).map(Listed::Stored));
     if !call.identity.is_bound && call.list_workspace()?.is_none() {
         found.extend(call.snapshot.settings.auth.keys.iter().map(Listed::OfSettings));
     }
     let page = Page::of(&call, 50);
     let mut shown = Vec::new();
     for item in page.part(&found) {
-        shown.push(match item {
-            Listed::Stored(record, body) => view(&call, record, body).await,
-            Listed::OfSettings(key) => settings_view(&call, key).await,
-        });
+        match item {
+            Listed::Stored(record) => {
+                if let Ok(body) = KeyBody::parse(&record.body) {
+                    shown.push(view(&call, record, &body).await);
+                }
+            }
+            Listed::OfSettings(key) => shown.push(settings_view(&call, key).await),
+        }
     }
     Ok(page.reply_with(found.len(), shown))
 }

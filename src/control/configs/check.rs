@@ -9,6 +9,7 @@ use knowledge::provider;
 use memory::net::outbound::origin::Origin;
 use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::Value;
+use std::sync::Arc;
 use uuid::Uuid;
 use words::config::hooks::HookPhase;
 use words::config::read::Problems;
@@ -133,7 +134,10 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
         let name = name.and_then(Value::as_str).unwrap_or_default();
         config.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == config.id)
     };
-    for key in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
+    // There may be many, and most have none.
+    let may_have_one = |key: &&Arc<Record>| !key.body.contains("\"config_id\":null");
+    let keys = catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active);
+    for key in keys.filter(may_have_one) {
         if is_it(members(key).get("defaults").and_then(|defaults| defaults.get("config_id"))) {
             return Err(Error::conflict("The config is the default of a service key. Change the key first."));
         }

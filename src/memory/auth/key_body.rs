@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use words::json::walk;
 use words::settings::AllowedNames;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
@@ -134,6 +135,14 @@ impl KeyBody {
         serde_json::from_str(text).map_err(|why| why.to_string())
     }
 
+    /// The type of the key with this body. The rest is not read, nor checked.
+    pub fn kind_of(text: &str) -> Option<KeyType> {
+        let mut members = walk::members(text.as_bytes())?;
+        let (_, name) = members.find(|(name, _)| *name == b"type")?;
+        let name = name.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        KeyType::parse(str::from_utf8(name).ok()?)
+    }
+
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -205,6 +214,12 @@ mod tests {
     fn a_body_reads_back_as_it_was_written() {
         let secret = KeySecret::new(&[0x5a; 32]);
         assert_eq!(secret.hash_bytes(), Some([0x5a; 32]));
+        let of_user = KeyBody::new("\"type\":\"workspace-service\"", KeyType::WorkspaceUser).to_json();
+        assert_eq!(KeyBody::kind_of(&of_user), Some(KeyType::WorkspaceUser));
+        assert_eq!(
+            [KeyBody::kind_of("{}"), KeyBody::kind_of(""), KeyBody::kind_of("{\"type\":7}")],
+            [None; 3]
+        );
         let text = r#"{"name":"k","type":"workspace-user","scopes":["completions.write","of.tomorrow","audit_logs.list"],
             "secrets":[{"hash":"00"},{"hash":"zz","expires_at":"2026-05-03T17:08:55Z"}],"masked":"gk*****abc",
             "allowed_models":["gpt-4o*"],"defaults":{"metadata":{"a":"b"}}}"#;

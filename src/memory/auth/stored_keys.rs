@@ -1,5 +1,6 @@
 //! The service keys of the store: an immutable table by public id. The next one is made from the one before: only what has changed in the
-//! store is looked at, and everything else is shared.
+//! store is looked at, and everything else is shared. What requests need of a key is kept from its first use on: most keys of a large store
+//! have none for days. That it can be read is seen when it changes.
 //!
 //! A key is verified by its HMAC once; then its secret is kept in memory and compared in constant time, so that a stored key costs a
 //! request no more than one of the settings. Expiry is compared with the clock of each request. Not here: how keys are made
@@ -47,7 +48,7 @@ pub struct StoredKeys {
     pepper: Option<KeyHash>,
     /// What it was made from.
     catalog: Catalog,
-    by_public_id: HashMap<PublicId, Arc<StoredKey>>,
+    by_public_id: HashMap<PublicId, Arc<KeyEntry>>,
     /// The workspaces in use, by slug and by id.
     workspaces: HashMap<String, Uuid>,
     /// What workspaces set for the requests made in them; only those that set something.
@@ -56,9 +57,18 @@ pub struct StoredKeys {
     calling: usize,
 }
 
+/// A key as the table has it.
+#[derive(Debug)]
+struct KeyEntry {
+    record: Arc<Record>,
+    may_call: bool,
+    /// Once it was used.
+    key: OnceLock<Box<StoredKey>>,
+}
+
+/// What requests need of a key.
 #[derive(Debug)]
 struct StoredKey {
-    record: Uuid,
     identity: Arc<ClientIdentity>,
     secrets: Vec<StoredSecret>,
     last_use: Arc<LastUse>,
@@ -145,7 +155,7 @@ impl StoredKeys {
             }
         }
         let mut unreadable = Vec::new();
-        let before: BTreeMap<Uuid, Arc<StoredKey>> =
+        let before: BTreeMap<Uuid, Arc<KeyEntry>> =
             keys.values().filter_map(|(before, _)| next.remove((*before)?)).collect();
         for (id, (record, now)) in keys {
             let Some(now) = now else { continue };
@@ -158,12 +168,12 @@ impl StoredKeys {
     }
 
     /// Takes a key out, and returns it where it was usable.
-    fn remove(&mut self, record: &Arc<Record>) -> Option<(Uuid, Arc<StoredKey>)> {
+    fn remove(&mut self, record: &Arc<Record>) -> Option<(Uuid, Arc<KeyEntry>)> {
         let public_id = public_id(record);
         let found = public_id.and_then(|public_id| self.by_public_id.get(&public_id)).cloned();
-        let found = found.filter(|key| key.record == record.id);
+        let found = found.filter(|key| key.record.id == record.id);
         let may_call = match &found {
-            Some(key) => key.may_call(),
+            Some(key) => key.may_call,
             None => may_call(record),
         };
         self.calling -= usize::from(may_call);
@@ -172,17 +182,17 @@ impl StoredKeys {
     }
 
     /// Takes a key in; `before`: what it was until now, `is_same`: its record has not changed. `false` for one that cannot be read.
-    fn put(&mut self, record: &Arc<Record>, before: Option<&Arc<StoredKey>>, is_same: bool) -> bool {
+    fn put(&mut self, record: &Arc<Record>, before: Option<&Arc<KeyEntry>>, is_same: bool) -> bool {
         if record.status == Status::Archived {
             self.calling += usize::from(may_call(record));
             return true;
         }
         let key = match before.filter(|_| is_same) {
             Some(key) => Some(Arc::clone(key)),
-            None => StoredKey::read(record, before).map(Arc::new),
+            None => KeyEntry::read(record, before).map(Arc::new),
         };
         let (Some(public_id), Some(key)) = (public_id(record), key) else { return false };
-        self.calling += usize::from(key.may_call());
+        self.calling += usize::from(key.may_call);
         if is_usable_in(&self.catalog, record) {
             self.by_public_id.insert(public_id, key);
         }
@@ -243,7 +253,8 @@ impl StoredKeys {
     /// # Errors
     /// [`KeyRefusal`]. Only a right secret gets the answer that it has expired.
     pub fn verify(&self, key: &KeyText<'_>, now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
-        let stored = self.by_public_id.get(&key.public_id).ok_or(KeyRefusal::Unknown)?;
+        let entry = self.by_public_id.get(&key.public_id).ok_or(KeyRefusal::Unknown)?;
+        let stored = entry.key().ok_or(KeyRefusal::Unknown)?;
         let secret = self.find_secret(stored, key).ok_or(KeyRefusal::Unknown)?;
         let ends = [secret.expires_at, stored.identity.expires_at];
         if let Some(end) = ends.into_iter().flatten().filter(|end| now >= *end).min() {
@@ -263,12 +274,12 @@ impl StoredKeys {
     /// The public id of the key of a record.
     pub(super) fn public_id(&self, record: Uuid) -> Option<PublicId> {
         let id = public_id(self.catalog.get(Kind::ApiKey, record)?)?;
-        self.by_public_id.get(&id).is_some_and(|key| key.record == record).then_some(id)
+        self.by_public_id.get(&id).is_some_and(|key| key.record.id == record).then_some(id)
     }
 
     /// A key and those of its secrets that are good, also where its own time is over.
     pub(super) fn signer(&self, id: PublicId, now: Timestamp) -> Option<LivingKey> {
-        let key = self.by_public_id.get(&id)?;
+        let key = self.by_public_id.get(&id)?.key()?;
         let good = key.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| now < end));
         let secrets = good.map(|secret| secret.hash.to_vec()).collect();
         Some(LivingKey { identity: Arc::clone(&key.identity), secrets })
@@ -292,15 +303,15 @@ impl StoredKeys {
 
     /// When the key of this record was last used, as far as this process knows.
     pub fn last_use(&self, public_id: &str) -> Option<Timestamp> {
-        self.by_public_id.get(&PublicId::parse(public_id)?)?.last_use.at()
+        self.by_public_id.get(&PublicId::parse(public_id)?)?.key.get()?.last_use.at()
     }
 
     /// The records whose keys were used since this was last called, and when they were. For a task that writes them down now
     /// and then.
     pub fn take_last_uses(&self) -> Vec<(Uuid, Timestamp)> {
-        let used =
-            self.by_public_id.values().filter(|key| key.last_use.is_new.swap(false, Ordering::Acquire));
-        used.filter_map(|key| Some((key.record, key.last_use.at()?))).collect()
+        let used = self.by_public_id.values().filter_map(|entry| Some((entry.record.id, entry.key.get()?)));
+        let used = used.filter(|(_, key)| key.last_use.is_new.swap(false, Ordering::Acquire));
+        used.filter_map(|(record, key)| Some((record, key.last_use.at()?))).collect()
     }
 }
 
@@ -345,13 +356,35 @@ fn is_usable_in(catalog: &Catalog, record: &Record) -> bool {
     })
 }
 
+impl KeyEntry {
+    /// `before`: the same record's entry until now.
+    fn read(record: &Arc<Record>, before: Option<&Arc<Self>>) -> Option<Self> {
+        let used = before.and_then(|before| before.key.get());
+        let key = StoredKey::read(record, used.map(Box::as_ref))?;
+        let entry = Self { record: Arc::clone(record), may_call: key.may_call(), key: OnceLock::new() };
+        if used.is_some() {
+            let _ = entry.key.set(Box::new(key));
+        }
+        Some(entry)
+    }
+
+    /// What requests need of it.
+    fn key(&self) -> Option<&StoredKey> {
+        if let Some(key) = self.key.get() {
+            return Some(key);
+        }
+        let read = StoredKey::read(&self.record, None)?;
+        Some(self.key.get_or_init(|| Box::new(read)))
+    }
+}
+
 impl StoredKey {
     fn may_call(&self) -> bool {
         self.identity.scopes.contains(Scope::CompletionsWrite)
     }
 
     /// `before`: the same record's key until now.
-    fn read(record: &Record, before: Option<&Arc<Self>>) -> Option<Self> {
+    fn read(record: &Record, before: Option<&Self>) -> Option<Self> {
         let body = KeyBody::parse(&record.body).ok()?;
         let secrets = body.secrets.iter().take(MAX_SECRETS).map(|secret| {
             let verified = OnceLock::new();
@@ -379,7 +412,6 @@ impl StoredKey {
             expires_at: body.expires_at,
         };
         Some(Self {
-            record: record.id,
             identity: Arc::new(identity),
             secrets: secrets.collect::<Option<_>>()?,
             last_use: before.map(|key| Arc::clone(&key.last_use)).unwrap_or_default(),

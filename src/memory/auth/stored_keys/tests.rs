@@ -248,9 +248,11 @@ fn described(keys: &StoredKeys) -> String {
         .by_public_id
         .iter()
         .map(|(id, key)| {
+            let record = key.record.id;
+            let key = key.key().unwrap();
             let scopes: Vec<Scope> = key.identity.scopes.iter().collect();
             let hashes: Vec<[u8; 32]> = key.secrets.iter().map(|secret| secret.hash).collect();
-            (*id, format!("{} {:?} {scopes:?} {hashes:?}", key.record, key.identity.workspace))
+            (*id, format!("{record} {:?} {scopes:?} {hashes:?}", key.identity.workspace))
         })
         .collect();
     let workspaces: BTreeMap<_, _> = keys.workspaces.iter().collect();
