@@ -4,6 +4,7 @@
 //! A row is in the block of its key, about a second long. A mark says that some row of a block has a value in a column; who looks for rows
 //! with that value reads the marked blocks, and the condition decides as ever. Tables that older versions made have indexes and no marks.
 
+use super::key_ranges::KeyRange;
 use crate::ledger::days::suffix;
 use crate::ledger::filter::Filter;
 use crate::ledger::id::{day_key, ms_key};
@@ -14,7 +15,7 @@ use crate::store::sqlite::run;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, params_from_iter};
 use std::collections::{HashMap, HashSet};
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::ControlFlow;
 use uuid::Uuid;
 
 /// Bits of a key below its block: 1,024 milliseconds.
@@ -31,9 +32,6 @@ enum Marked {
     Provider = 3,
     Status = 4,
 }
-
-/// Keys from the first to the last.
-pub(super) type KeyRange = RangeInclusive<i64>;
 
 /// The name of a day's table of marks.
 pub(super) fn table(day: i64) -> String {
@@ -126,7 +124,7 @@ pub(super) fn ranges(
     filter: &Filter,
     day: i64,
 ) -> Result<Option<Vec<KeyRange>>, LogError> {
-    if !filter.traces.is_empty() || !super::read::has_table(connection, &table(day))? {
+    if !super::read::has_table(connection, &table(day))? {
         return Ok(None);
     }
     let mut condition = SqlCondition::new(Dialect::Sqlite);

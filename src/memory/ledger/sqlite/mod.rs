@@ -1,11 +1,13 @@
-//! The ledger in SQLite: one file, with a table of rows, one of marks for finding them and one of payloads for each day (UTC).
+//! The ledger in SQLite: one file, with a table of rows, two for finding them (marks, pairs) and one of payloads for each day (UTC).
 //!
 //! One connection writes, several read. The database is opened when it is used first and again after a failure, so that a disk that is
 //! full or gone stops nothing else: a file that was deleted is missed with the next write, and made anew for the one after it.
 //! In WAL mode without a sync for each batch: kill -9 loses nothing that was committed, a power failure may lose the last moments.
 
 mod database;
+mod key_ranges;
 mod marks;
+mod pairs;
 mod read;
 mod tables;
 mod write;
@@ -172,7 +174,14 @@ impl LogStore for SqliteLogs {
         self.with_writer(|open| write::merge_rollups(&mut open.connection, now))
     }
 
+    /// One table after the other, so that rows are written in between.
     fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {
-        self.with_writer(|open| write::expire(open, expiry))
+        let tables = self.with_writer(|open| write::expired(open, expiry))?;
+        for table in &tables {
+            self.with_writer(|open| write::drop_table(open, table))?;
+        }
+        self.with_writer(|open| write::expire_sums(open, expiry))?;
+        while self.with_writer(|open| write::give_back(open))? {}
+        Ok(tables.into_iter().filter(|table| !write::is_for_finding(table)).collect())
     }
 }

@@ -1,7 +1,8 @@
 //! What the ledger reads from SQLite: day by day, the last one first, so that a page of the newest rows looks at one table.
 
-use super::marks::{self, KeyRange};
+use super::key_ranges::{self, KeyRange};
 use super::tables::Tables;
+use super::{marks, pairs};
 use crate::ledger::Row;
 use crate::ledger::column::names;
 use crate::ledger::database::all;
@@ -18,6 +19,8 @@ use uuid::Uuid;
 
 /// The most attempts that are shown of one request.
 const MAX_ATTEMPTS: i64 = 1000;
+/// So many ranges of keys are read without looking for marks.
+const FEW_RANGES: usize = if cfg!(test) { 1 } else { 16 };
 
 /// The days that the filter's time is about, the last one first.
 pub(super) fn days(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, LogError> {
@@ -53,7 +56,7 @@ pub(super) fn scan(
         control.check()?;
         let (from, filter) = from_day(filter, at);
         let to_skip = offset - skipped;
-        if let Some(ranges) = marks::ranges(connection, &filter, at)? {
+        if let Some(ranges) = ranges(connection, &filter, at)? {
             let mut is_over = false;
             let mut left = to_skip;
             scan_ranges(connection, &filter, &from, &ranges, &mut |row| {
@@ -100,6 +103,23 @@ pub(super) fn scan(
     Ok(())
 }
 
+/// The keys among which the rows of a day are that the filter is about, the last ones first. `None`: among all of the day.
+fn ranges(connection: &Connection, filter: &Filter, at: i64) -> Result<Option<Vec<KeyRange>>, LogError> {
+    // The index of traces is shorter.
+    if !filter.traces.is_empty() {
+        return Ok(None);
+    }
+    let with_pairs = pairs::ranges(connection, filter, at)?;
+    // To look for a few of them among the marks of a day takes longer than to read them.
+    if with_pairs.as_ref().is_some_and(|ranges| ranges.len() <= FEW_RANGES) {
+        return Ok(with_pairs);
+    }
+    Ok(match (marks::ranges(connection, filter, at)?, with_pairs) {
+        (Some(marked), Some(with_pairs)) => Some(key_ranges::common(&marked, &with_pairs)),
+        (marked, with_pairs) => marked.or(with_pairs),
+    })
+}
+
 /// The rows of a day that match, among those with these keys.
 fn scan_ranges(
     connection: &Connection,
@@ -125,7 +145,7 @@ pub(super) fn count(connection: &Connection, filter: &Filter, control: &ReadCont
         control.check()?;
         let (from, filter) = from_day(filter, at);
         let condition = filter.condition(Dialect::Sqlite);
-        if let Some(ranges) = marks::ranges(connection, &filter, at)? {
+        if let Some(ranges) = ranges(connection, &filter, at)? {
             let sql = format!("SELECT count(*) {from} {} {}", condition.sql(), between(&condition));
             marks::query(connection, &condition.into_statement(sql), &ranges, |row| {
                 control.check()?;

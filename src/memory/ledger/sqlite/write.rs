@@ -2,6 +2,7 @@
 
 use super::BUSY_TIMEOUT;
 use super::marks::{self, Marks};
+use super::pairs::{self, Pairs};
 use super::read::has_table;
 use super::tables::Tables;
 use crate::ledger::column::{add_missing, names, types};
@@ -17,15 +18,29 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// The layout of the file. A file of a later one is not used. 2: a version that knows no marks would write rows without them.
-const LAYOUT: i64 = 2;
+/// The layout of the file. A file of a later one is not used. 2: a version that has no marks would write rows without them. 3: the same of
+/// pairs.
+const LAYOUT: i64 = 3;
+/// The part of the file that may be free, for the rows of other days: a fifth. What is more is given back to the system.
+const FREE_SHARE: i64 = 5;
+/// Pages that are given back at a time.
+const PAGES: i64 = 500;
+
 /// The connection that writes.
 pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     files: OpenFiles,
-    /// The days that have tables, and whether with marks.
-    days: HashMap<i64, bool>,
+    /// The days that have tables.
+    days: HashMap<i64, Finding>,
     marks: Marks,
+    pairs: Pairs,
+}
+
+/// Which tables for finding rows a day has.
+#[derive(Debug, Clone, Copy)]
+struct Finding {
+    marks: bool,
+    pairs: bool,
 }
 
 impl WriteConnection {
@@ -59,13 +74,18 @@ pub(super) fn open(file: &Path) -> Result<WriteConnection, LogError> {
     for day in days.keys() {
         add_missing(&connection, &format!("rows_{}", suffix(*day)))?;
     }
-    Ok(WriteConnection { connection, files: OpenFiles::of(file), days, marks: Marks::default() })
+    let files = OpenFiles::of(file);
+    Ok(WriteConnection { connection, files, days, marks: Marks::default(), pairs: Pairs::default() })
 }
 
-/// The days that have tables, and whether with marks.
-fn days(connection: &Connection) -> Result<HashMap<i64, bool>, LogError> {
+/// The days that have tables.
+fn days(connection: &Connection) -> Result<HashMap<i64, Finding>, LogError> {
     let days = Tables::read(connection)?.rows.into_iter();
-    days.map(|day| Ok((day, has_table(connection, &marks::table(day))?))).collect()
+    let finding = |day: i64| -> Result<Finding, LogError> {
+        let marks = has_table(connection, &marks::table(day))?;
+        Ok(Finding { marks, pairs: has_table(connection, &pairs::table(day))? })
+    };
+    days.map(|day| Ok((day, finding(day)?))).collect()
 }
 
 /// Writes the entries that are not there, in one transaction. Returns how many.
@@ -76,28 +96,34 @@ pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usiz
     }
     // Those of a transaction that fails are forgotten.
     let mut marks = std::mem::take(&mut open.marks);
+    let mut pairs = std::mem::take(&mut open.pairs);
     let transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut new = 0;
     let mut cells = HourCells::default();
     let mut days = Vec::with_capacity(by_day.len());
     for (day, entries) in &by_day {
-        let has_marks = match open.days.get(day) {
-            Some(has_marks) => *has_marks,
+        let finding = match open.days.get(day) {
+            Some(finding) => *finding,
             None => make_tables(&transaction, *day)?,
         };
-        days.push((*day, has_marks));
+        days.push((*day, finding));
         let found = insert(&transaction, *day, entries)?;
         new += found.len();
         found.iter().for_each(|row| absorb(&mut cells, row));
-        if has_marks {
+        if finding.pairs {
+            found.iter().for_each(|row| pairs.add(*day, row));
+        }
+        if finding.marks {
             let mut insert = transaction.prepare_cached(&marks::insert(*day))?;
             found.iter().try_for_each(|row| marks.add(&mut insert, *day, row))?;
         }
     }
+    pairs.save(&transaction)?;
     storage::insert(&*transaction, cells)?;
     transaction.commit()?;
     open.days.extend(days);
     open.marks = marks;
+    open.pairs = pairs;
     Ok(new)
 }
 
@@ -135,11 +161,11 @@ fn insert<'a>(
     Ok(new)
 }
 
-/// Makes the tables of a day that are missing. Whether it has marks: not where its rows have a table already, which an older process made
-/// that still runs, and whose rows have none.
-fn make_tables(transaction: &Transaction<'_>, day: i64) -> Result<bool, LogError> {
+/// Makes the tables of a day that are missing. None for finding rows where these have a table already, which an older process made that
+/// still runs, and whose rows would not be found by them.
+fn make_tables(transaction: &Transaction<'_>, day: i64) -> Result<Finding, LogError> {
     let suffix = suffix(day);
-    let has_marks = !has_table(transaction, &format!("rows_{suffix}"))?;
+    let is_new = !has_table(transaction, &format!("rows_{suffix}"))?;
     let columns = types().map(|(name, of)| format!("{name} {}", of.sql(Dialect::Sqlite)));
     let sql = format!(
         "CREATE TABLE IF NOT EXISTS rows_{suffix} (key INTEGER PRIMARY KEY, {});
@@ -147,10 +173,10 @@ fn make_tables(transaction: &Transaction<'_>, day: i64) -> Result<bool, LogError
          CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);
          {}",
         columns.join(", "),
-        if has_marks { marks::make(day) } else { String::new() }
+        if is_new { marks::make(day) + &pairs::make(day) } else { String::new() }
     );
     transaction.execute_batch(&sql)?;
-    Ok(has_marks)
+    Ok(Finding { marks: is_new, pairs: is_new })
 }
 
 pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> Result<(), LogError> {
@@ -167,35 +193,59 @@ pub(super) fn merge_rollups(connection: &mut Connection, now: i64) -> Result<boo
     Ok(is_more)
 }
 
-/// Deletes the tables of days that are over, one transaction each, and gives their space back to the system.
-pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> Result<Vec<String>, LogError> {
+/// The tables of days that are over, those for finding rows first: a day without any is read whole, and one without rows is not looked for
+/// again.
+pub(super) fn expired(open: &WriteConnection, expiry: &Expiry) -> Result<Vec<String>, LogError> {
     let days = Tables::read(&open.connection)?;
     let is_over = |before: Option<i64>, at: i64| before.is_some_and(|before| at < day(before));
-    let payloads = days
-        .payloads
-        .into_iter()
-        .filter(|at| is_over(expiry.payloads, *at) || is_over(expiry.rows, *at))
-        .map(|at| format!("payloads_{}", suffix(at)));
-    let rows =
-        days.rows.iter().filter(|at| is_over(expiry.rows, **at)).map(|at| format!("rows_{}", suffix(*at)));
-    let names: Vec<String> = payloads.chain(rows).collect();
-    // First the marks: a day without any is read whole, and one without rows is not looked for again.
-    for at in days.rows.iter().filter(|at| is_over(expiry.rows, **at)) {
-        open.connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", marks::table(*at)))?;
-    }
-    for name in &names {
-        open.connection.execute_batch(&format!("DROP TABLE {name}"))?;
-    }
+    let rows: Vec<i64> = days.rows.into_iter().filter(|at| is_over(expiry.rows, *at)).collect();
+    let payloads = days.payloads.into_iter();
+    let payloads = payloads.filter(|at| is_over(expiry.payloads, *at) || is_over(expiry.rows, *at));
+    let finding = rows.iter().flat_map(|at| [marks::table(*at), pairs::table(*at)]);
+    let payloads = payloads.map(|at| format!("payloads_{}", suffix(at)));
+    Ok(finding.chain(payloads).chain(rows.iter().map(|at| format!("rows_{}", suffix(*at)))).collect())
+}
+
+/// Whether a table of a day is there for finding its rows alone.
+pub(super) fn is_for_finding(table: &str) -> bool {
+    !table.starts_with("rows_") && !table.starts_with("payloads_")
+}
+
+/// Deletes a table of a day that is over.
+pub(super) fn drop_table(open: &mut WriteConnection, table: &str) -> Result<(), LogError> {
+    open.connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
     open.days = self::days(&open.connection)?;
     open.marks = Marks::default();
+    open.pairs = Pairs::default();
+    Ok(())
+}
+
+/// Deletes feedback and sums that are over.
+pub(super) fn expire_sums(open: &WriteConnection, expiry: &Expiry) -> Result<(), LogError> {
     if let Some(before) = expiry.rows {
         feedback::expire(&open.connection, before)?;
     }
     if let Some(before) = expiry.metrics {
         storage::expire(&open.connection, before)?;
     }
-    if !names.is_empty() {
-        open.connection.execute_batch("PRAGMA incremental_vacuum;")?;
+    Ok(())
+}
+
+/// Gives some pages of the file back to the system, where more are free than the next days need. Returns whether there may be more.
+pub(super) fn give_back(open: &WriteConnection) -> Result<bool, LogError> {
+    let number = |pragma: &str| open.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let surplus = number("freelist_count")? - number("page_count")? / FREE_SHARE;
+    if surplus <= 0 {
+        return Ok(false);
     }
-    Ok(names)
+    let sql = format!("PRAGMA incremental_vacuum({})", surplus.min(PAGES));
+    // Each step gives back one page.
+    let mut vacuum = open.connection.prepare(&sql)?;
+    let mut pages = vacuum.query([])?;
+    let mut freed = 0;
+    while pages.next()?.is_some() {
+        freed += 1;
+    }
+    // None in a file that was not made with this in mind.
+    Ok(surplus > PAGES && freed > 0)
 }

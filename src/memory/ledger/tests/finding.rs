@@ -27,6 +27,10 @@ fn many() -> Vec<Row> {
             model: Some(text("model", 300)),
             vendor: Some(text("vendor", 2)),
             provider: (!number.is_multiple_of(3)).then(|| text("provider", 2)),
+            metadata: (!number.is_multiple_of(7)).then(|| {
+                let team = if number.is_multiple_of(2) { "te\\u0061m" } else { "team" };
+                Text::from(format!("{{ \"{team}\": \"t-{}\", \"run\": \"run-{number}\"}}", number % 4))
+            }),
             workspace: (!number.is_multiple_of(5)).then(|| Uuid::from_u128((number % 5).into())),
             status: if number.is_multiple_of(50) { 429 } else { 200 },
             ..sample(number)
@@ -88,10 +92,35 @@ fn cases() -> Vec<Case> {
             },
         },
         Case {
+            filter: Filter { metadata: pairs(&[("run", "run-78")]), ..all.clone() },
+            matches: |row| mentions(row, "run-78\""),
+        },
+        Case {
+            filter: Filter { metadata: pairs(&[("team", "t-1"), ("run", "run-5")]), ..all.clone() },
+            matches: |row| mentions(row, "\"t-1\"") && mentions(row, "run-5\""),
+        },
+        Case {
+            filter: Filter { metadata: pairs(&[("team", "t-1"), ("run", "run-6")]), ..all.clone() },
+            matches: |_| false,
+        },
+        Case {
+            filter: Filter { metadata: pairs(&[("team", "t-3")]), models: one("model-7"), ..all.clone() },
+            matches: |row| mentions(row, "\"t-3\"") && has(&row.model, "model-7"),
+        },
+        Case {
             filter: Filter { traces: one("trace-77"), status_codes: one("200"), ..all },
             matches: |row| &*row.trace_id == "trace-77" && row.status == 200,
         },
     ]
+}
+
+fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Whether the metadata of a row has this text.
+fn mentions(row: &Row, text: &str) -> bool {
+    row.metadata.as_deref().is_some_and(|metadata| metadata.contains(text))
 }
 
 fn has(text: &Option<Text>, wanted: &str) -> bool {
@@ -130,13 +159,17 @@ fn lists_have_the_rows_that_match_in_order_of_time() {
 
 /// Such as the day on which the new version was started.
 #[test]
-fn tables_without_marks_are_read_whole() {
+fn tables_without_marks_or_pairs_are_read_whole() {
+    ["marks", "pairs"].into_iter().for_each(is_read_whole_without);
+}
+
+fn is_read_whole_without(finding: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("logs.db");
     let all = many();
     SqliteLogs::new(file.clone()).write(&entries(&all[..500])).unwrap();
     let connection = rusqlite::Connection::open(&file).unwrap();
-    let table = format!("marks_{}", suffix(day(all[0].created_ms)));
+    let table = format!("{finding}_{}", suffix(day(all[0].created_ms)));
     connection.execute_batch(&format!("DROP TABLE {table}; PRAGMA user_version = 1;")).unwrap();
     let store = SqliteLogs::new(file);
     store.write(&entries(&all[500..])).unwrap();
@@ -155,9 +188,37 @@ fn marks_go_with_their_rows_and_come_back_with_new_ones() {
     let expiry = Expiry { rows: Some(all[0].created_ms + MS_A_DAY), ..Expiry::default() };
     assert_eq!(store.expire(&expiry).unwrap().len(), 2);
     let connection = rusqlite::Connection::open(&file).unwrap();
-    let marks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE 'marks%'";
+    let marks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND (name LIKE 'marks%' OR name LIKE 'pairs%')";
     assert_eq!(connection.query_row(marks, [], |row| row.get(0)), Ok(0));
     store.write(&entries(&all)).unwrap();
     let filter = Filter { models: one("model-2"), ..Filter::default() };
     assert_eq!(found(&store, &filter, 0, 9), all[2..]);
+}
+
+/// The rows of the days that stay are still there, and new ones take the free room.
+#[test]
+fn what_more_than_a_fifth_of_the_file_is_free_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("logs.db");
+    let store = SqliteLogs::new(file.clone());
+    let old = rows(0..3_000);
+    let ids = RowIds::default();
+    let later = old.iter().take(300).map(|row| {
+        let created_ms = row.created_ms + 2 * MS_A_DAY;
+        Row { id: ids.new_id(created_ms), created_ms, ..row.clone() }
+    });
+    let later: Vec<Row> = later.collect();
+    store.write(&entries(&old)).unwrap();
+    store.write(&entries(&later)).unwrap();
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    let pages = || {
+        let number =
+            |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        (number("freelist_count"), number("page_count"))
+    };
+    let (_, before) = pages();
+    store.expire(&Expiry { rows: Some(later[0].created_ms), ..Expiry::default() }).unwrap();
+    let (free, after) = pages();
+    assert!(free <= after / 5 && after < before / 2, "{free} of {after}, {before} before");
+    assert_eq!(found(&store, &Filter::default(), 0, 9_999).len(), 300);
 }
