@@ -1,9 +1,9 @@
 //! The catalog as a sealed file in the state directory, for a start while the database is down.
 //!
-//! The whole file is encrypted under the master key and belongs to one database. It is a copy: nothing is lost without it.
+//! The file is encrypted under the master key, in parts, and belongs to one database. It is a copy: nothing is lost without it.
 
 use super::rows::record;
-use super::sealing::{Keyring, NONCE_LEN};
+use super::sealing::{Keyring, NONCE_LEN, random};
 use super::sql::{Dialect, ResultRow, Value, WrongType};
 use super::statements::values;
 use super::{Catalog, Kind, Record, Sealed, StoreError};
@@ -13,12 +13,20 @@ use serde::{Serialize, Serializer};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// The first line, before the id of the key.
-const MAGIC: &str = "turnpike-snapshot 1 ";
+const MAGIC: &str = "turnpike-snapshot 2 ";
+/// The same of a version that sealed everything in one part.
+const MAGIC_OF_ONE_PART: &str = "turnpike-snapshot 1 ";
+/// Bytes of records that are sealed together: writing holds no more beside the records.
+const PART: usize = if cfg!(test) { 512 } else { 1 << 20 };
+/// Before each part: its length.
+const LENGTH_BYTES: usize = 4;
+/// After the first line: random bytes that all parts of a file are bound to, so that none is of another one.
+const FILE_ID_BYTES: usize = 16;
 
 /// The file and the database that it belongs to.
 #[derive(Debug)]
@@ -34,38 +42,53 @@ impl DiskSnapshot {
     /// # Errors
     /// `Full`, `Unavailable`: what the system refuses. The previous file is still there.
     pub fn save(&self, catalog: &Catalog, keys: &Keyring) -> Result<(), StoreError> {
-        let mut bytes = format!("{MAGIC}{}\n", keys.current_id()).into_bytes();
-        let from = bytes.len();
-        bytes.extend([0; NONCE_LEN]);
-        // All records are written into one buffer, which is sealed in place, so that a large store takes its memory twice and not three times.
-        let records = Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind));
-        write_lines(&mut bytes, catalog.position, records)?;
-        keys.seal_in_place(&self.context(), &mut bytes, from)?;
-        self.replace(&bytes).map_err(|why| match why.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                StoreError::Full(format!("{}: {why}", self.file.display()))
-            }
-            _ => StoreError::Unavailable(format!("{}: {why}", self.file.display())),
-        })
-    }
-
-    fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
-        let folder = self.file.parent().unwrap_or(std::path::Path::new("."));
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let folder = self.file.parent().unwrap_or(Path::new("."));
         let part = self.file.with_extension(format!("part.{}", std::process::id()));
-        let _ = std::fs::remove_file(&part);
-        let write = || {
-            let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-            out.write_all(bytes)?;
-            out.sync_all()?;
-            std::fs::rename(&part, &self.file)?;
-            File::open(folder)?.sync_all()
+        let open = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let _ = std::fs::remove_file(&part);
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)
         };
-        let written = write();
-        if written.is_err() {
+        let out = open().map_err(|why| self.refused(&why))?;
+        let saved = self.write(&out, catalog, keys).and_then(|()| {
+            let put_in_place = || {
+                out.sync_all()?;
+                std::fs::rename(&part, &self.file)?;
+                File::open(folder)?.sync_all()
+            };
+            put_in_place().map_err(|why| self.refused(&why))
+        });
+        if saved.is_err() {
             let _ = std::fs::remove_file(&part);
         }
-        written
+        saved
+    }
+
+    fn write(&self, mut out: &File, catalog: &Catalog, keys: &Keyring) -> Result<(), StoreError> {
+        let mut file_id = [0; FILE_ID_BYTES];
+        random(&mut file_id)?;
+        let head = [MAGIC.as_bytes(), keys.current_id().as_bytes(), b"\n", &file_id].concat();
+        out.write_all(&head).map_err(|why| self.refused(&why))?;
+        let failed = |why: serde_json::Error| StoreError::Damaged(why.to_string());
+        let mut parts = Parts { snapshot: self, out, keys, file_id, number: 0, bytes: Vec::new() };
+        parts.begin();
+        serde_json::to_writer(&mut parts.bytes, &catalog.position).map_err(failed)?;
+        for record in Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind)) {
+            if parts.bytes.len() >= PART {
+                parts.end(false)?;
+            }
+            parts.bytes.push(b'\n');
+            serde_json::to_writer(&mut parts.bytes, &values(Dialect::Sqlite, record)?).map_err(failed)?;
+        }
+        parts.end(true)
+    }
+
+    fn refused(&self, why: &std::io::Error) -> StoreError {
+        let text = format!("{}: {why}", self.file.display());
+        match why.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => StoreError::Full(text),
+            _ => StoreError::Unavailable(text),
+        }
     }
 
     /// The catalog of the file; `None` without a file. Blocks.
@@ -79,25 +102,49 @@ impl DiskSnapshot {
             Err(why) => return Err(self.damaged(&why.to_string())),
         };
         let no_snapshot = || self.damaged("it is no snapshot of this version");
-        let rest = bytes.strip_prefix(MAGIC.as_bytes()).ok_or_else(no_snapshot)?;
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(no_snapshot)?;
-        let (key_id, sealed) = rest.split_at(end);
-        let sealed = Sealed {
-            key_id: String::from_utf8_lossy(key_id).into_owned(),
-            bytes: sealed.get(1..).unwrap_or_default().into(),
-        };
-        let plain = keys
-            .unseal_bytes(&self.context(), &sealed)
-            .map_err(|why| self.damaged(&format!("{why}, or it is of another database")))?;
-        let mut lines = plain.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let position =
-            lines.next().and_then(|line| serde_json::from_slice(line).ok()).ok_or_else(no_snapshot)?;
-        let mut records = Vec::new();
-        for line in lines {
-            let line = Line::parse(line).map_err(|why| self.damaged(&why))?;
-            records.extend(record(&line)?.map(Arc::new));
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(no_snapshot)?;
+        let (line, rest) = bytes.split_at(end);
+        let rest = rest.get(1..).unwrap_or_default();
+        let mut records = Records::default();
+        if let Some(key_id) = line.strip_prefix(MAGIC_OF_ONE_PART.as_bytes()) {
+            let plain = self.unseal(keys, key_id, &self.context(), rest)?;
+            records.add(&plain).map_err(|why| self.damaged(&why))?;
+        } else {
+            let key_id = line.strip_prefix(MAGIC.as_bytes()).ok_or_else(no_snapshot)?;
+            let (file_id, mut rest) = rest.split_first_chunk().ok_or_else(no_snapshot)?;
+            let mut number = 0;
+            while !rest.is_empty() {
+                let (length, after) = rest.split_first_chunk::<LENGTH_BYTES>().ok_or_else(no_snapshot)?;
+                let length = u32::from_le_bytes(*length) as usize;
+                let (sealed, after) = after.split_at_checked(length).ok_or_else(no_snapshot)?;
+                let context = self.part_context(file_id, number, after.is_empty());
+                let plain = self.unseal(keys, key_id, &context, sealed)?;
+                records.add(&plain).map_err(|why| self.damaged(&why))?;
+                rest = after;
+                number += 1;
+            }
         }
-        Ok(Some(Catalog::new(records, position)))
+        let position = records.position.ok_or_else(no_snapshot)?;
+        Ok(Some(Catalog::new(records.all, position)))
+    }
+
+    fn unseal(
+        &self,
+        keys: &Keyring,
+        key_id: &[u8],
+        context: &[u8],
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, StoreError> {
+        let key_id = String::from_utf8_lossy(key_id).into_owned();
+        let unsealed = keys.unseal_bytes(context, &Sealed { key_id, bytes: sealed.into() });
+        unsealed.map_err(|why| self.damaged(&format!("{why}, or it is of another database")))
+    }
+
+    /// What a part is bound to: the database, the file, its place in it, and whether it is the last one.
+    fn part_context(&self, file_id: &[u8; FILE_ID_BYTES], number: u32, is_last: bool) -> Vec<u8> {
+        let context = self.context();
+        let parts = [context.as_slice(), b"\0", file_id, &number.to_le_bytes(), &[u8::from(is_last)]];
+        parts.concat()
     }
 
     fn damaged(&self, why: &str) -> StoreError {
@@ -109,19 +156,60 @@ impl DiskSnapshot {
     }
 }
 
-/// The position, then each record, in a line.
-fn write_lines<'a>(
-    bytes: &mut Vec<u8>,
-    position: u64,
-    records: impl Iterator<Item = &'a Arc<Record>>,
-) -> Result<(), StoreError> {
-    let failed = |why: serde_json::Error| StoreError::Damaged(why.to_string());
-    serde_json::to_writer(&mut *bytes, &position).map_err(failed)?;
-    for record in records {
-        bytes.push(b'\n');
-        serde_json::to_writer(&mut *bytes, &values(Dialect::Sqlite, record)?).map_err(failed)?;
+/// Writes the parts of a file: the position, then each record, in a line. A part begins and ends with a whole line.
+struct Parts<'a> {
+    snapshot: &'a DiskSnapshot,
+    out: &'a File,
+    keys: &'a Keyring,
+    file_id: [u8; FILE_ID_BYTES],
+    number: u32,
+    /// The part that is being made: room for its length and the nonce, then lines.
+    bytes: Vec<u8>,
+}
+
+impl Parts<'_> {
+    fn begin(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(LENGTH_BYTES + NONCE_LEN, 0);
     }
-    Ok(())
+
+    /// Seals and writes the part, and begins another one.
+    fn end(&mut self, is_last: bool) -> Result<(), StoreError> {
+        let context = self.snapshot.part_context(&self.file_id, self.number, is_last);
+        self.keys.seal_in_place(&context, &mut self.bytes, LENGTH_BYTES)?;
+        let length = u32::try_from(self.bytes.len() - LENGTH_BYTES);
+        let length = length.map_err(|_| StoreError::Damaged("a record is too large".to_owned()))?;
+        if let Some(place) = self.bytes.first_chunk_mut() {
+            *place = length.to_le_bytes();
+        }
+        self.out.write_all(&self.bytes).map_err(|why| self.snapshot.refused(&why))?;
+        self.number += 1;
+        self.begin();
+        Ok(())
+    }
+}
+
+/// What the lines of a file have.
+#[derive(Default)]
+struct Records {
+    position: Option<u64>,
+    all: Vec<Arc<Record>>,
+}
+
+impl Records {
+    /// Adds the lines of a part.
+    fn add(&mut self, plain: &[u8]) -> Result<(), String> {
+        for line in plain.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            if self.position.is_none() {
+                let position = serde_json::from_slice(line).map_err(|why| why.to_string())?;
+                self.position = Some(position);
+                continue;
+            }
+            let line = Line::parse(line)?;
+            self.all.extend(record(&line).map_err(|why| why.to_string())?.map(Arc::new));
+        }
+        Ok(())
+    }
 }
 
 impl Serialize for Value<'_> {

@@ -192,6 +192,49 @@ fn the_snapshot_holds_nothing_readable_and_belongs_to_one_database() {
 }
 
 #[test]
+fn a_snapshot_is_whole_or_refused_and_that_of_the_version_before_is_read() {
+    run(async {
+        let database = Database::sqlite();
+        let store = database.open().await;
+        let configs: Vec<_> =
+            (0..40).map(|number| record(Kind::Config, Some(&format!("c-{number}")))).collect();
+        store.commit(configs.iter().map(put).collect(), vec![]).await.unwrap();
+        store.save_snapshot().unwrap();
+        let snapshot = store.snapshot.as_ref().unwrap();
+        let keys = super::super::sealing::Keyring::new(&std::array::from_fn(|at| at as u8), &[]).unwrap();
+        let read = snapshot.read(&keys).unwrap().unwrap();
+        assert_eq!(read.all(Kind::Config).count(), 40);
+        let bytes = std::fs::read(&snapshot.file).unwrap();
+        // After the line and the id of the file: parts, each behind its length.
+        let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 17;
+        let (head, mut rest) = bytes.split_at(first);
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(*rest.first_chunk().unwrap()) as usize;
+            let (part, after) = rest.split_at(4 + length);
+            parts.push(part);
+            rest = after;
+        }
+        assert!(parts.len() > 3, "{}", parts.len());
+        let refused = |parts: &[&[u8]]| {
+            std::fs::write(&snapshot.file, [head, &parts.concat()].concat()).unwrap();
+            matches!(snapshot.read(&keys), Err(StoreError::Damaged(_)))
+        };
+        assert!(!refused(&parts));
+        let swapped = [&[parts[1], parts[0]], &parts[2..]].concat();
+        let twice = [&parts[..], &parts[parts.len() - 1..]].concat();
+        for other in [&parts[..parts.len() - 1], &parts[1..], &swapped, &twice, &[]] {
+            assert!(refused(other), "{} parts", other.len());
+        }
+        let context = format!("snapshot of {}", snapshot.database);
+        let sealed = keys.seal_bytes(context.as_bytes(), b"7\n").unwrap();
+        let line = format!("turnpike-snapshot 1 {}\n", sealed.key_id);
+        std::fs::write(&snapshot.file, [line.as_bytes(), &sealed.bytes].concat()).unwrap();
+        assert_eq!(snapshot.read(&keys).unwrap().unwrap().position, 7);
+    });
+}
+
+#[test]
 fn a_full_disk_refuses_the_write_and_nothing_else() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
