@@ -7,6 +7,7 @@ use crate::config::node::{Entry, Node, NodeKind};
 use crate::error::Problem;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 use std::fmt;
@@ -14,6 +15,8 @@ use std::fmt;
 /// Maximum nesting of a settings file. Twice this depth overflowed the 2 MiB stack of a thread in a debug
 /// build; configs with three levels of targets need less than half of it.
 const MAX_DEPTH: usize = 32;
+/// Values and names of members of a file together: they are read in a third of a second.
+const MAX_NODES: usize = 250_000;
 
 /// Reads `text` into a tree and the problems that do not prevent reading. A duplicate key is such a problem:
 /// its first value is used, so that the rest of the file is checked as well.
@@ -56,6 +59,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
         },
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
             flow_nesting_limit: MAX_DEPTH,
             max_documents: 1,
         },
@@ -63,7 +67,12 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
 }
 
 fn problem(error: &Error) -> Problem {
-    let message = UserMessageFormatter.format_message(error.without_snippet()).replace('\n', " ");
+    let message = match error.without_snippet() {
+        Error::Budget { breach: BudgetBreach::Nodes { .. }, .. } => format!(
+            "the file has more than {MAX_NODES} values and names; keep keys, providers and configs in the store instead, which has no such bound"
+        ),
+        error => UserMessageFormatter.format_message(error).replace('\n', " "),
+    };
     Problem { path: String::new(), message, place: error.location().and_then(place) }
 }
 
@@ -228,6 +237,15 @@ mod tests {
             assert!(problem.place.is_some(), "{start}: {problem:?}");
             assert!(!problem.message.contains('\n'), "{start}: {problem:?}");
         }
+    }
+
+    #[test]
+    fn a_file_with_too_many_values_is_refused_with_a_hint_at_the_store() {
+        let list = |values: usize| format!("a: [{}]", vec!["1"; values].join(","));
+        assert!(read(&list(MAX_NODES - 3)).is_ok());
+        let problem = read(&list(MAX_NODES)).unwrap_err();
+        assert!(problem.message.contains("250000") && problem.message.contains("store"), "{problem:?}");
+        assert_eq!(problem.place.map(|(line, _)| line), Some(1));
     }
 
     #[test]
