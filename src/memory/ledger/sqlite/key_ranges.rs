@@ -57,7 +57,8 @@ mod tests {
                 let ranges = (0..random.usize(0..5)).map(|_| random.i64(0..30)).collect::<Vec<i64>>();
                 in_order(ranges.into_iter().map(|first| first..=first + random.i64(0..9)).collect())
             };
-            let (one, other) = (list(), list());
+            let one = list();
+            let other = list();
             let has = |list: &[KeyRange], key: i64| list.iter().any(|range| range.contains(&key));
             let both = common(&one, &other);
             for key in -1..45 {

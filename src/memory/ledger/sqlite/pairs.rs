@@ -107,7 +107,8 @@ impl Pairs {
         let changed = self.open.iter_mut().filter(|(_, piece)| piece.is_changed);
         for (span, piece) in changed {
             let table = table(span.day);
-            let (first, last) = (piece.first, piece.last);
+            let first = piece.first;
+            let last = piece.last;
             match piece.id {
                 Some(id) => {
                     let sql = format!("UPDATE {table} SET first = ?, last = ?, prints = ? WHERE id = ?");
