@@ -10,21 +10,21 @@ use words::json::walk;
 use words::settings::AllowedNames;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
-/// A stored service key without its secrets' text.
+/// A stored service key without its secrets' text. A member that says nothing is not written: all keys are in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyBody {
     pub name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(rename = "type", with = "type_name")]
     pub kind: KeyType,
     /// Names of scopes; names that this version does not know are kept, and give no right.
     pub scopes: Vec<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// At most [`MAX_SECRETS`], the newest first.
     pub secrets: Vec<KeySecret>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     #[serde(default)]
     pub defaults: BodyDefaults,
@@ -43,19 +43,19 @@ pub struct KeyBody {
     /// How often its usage was reset by hand.
     #[serde(default)]
     pub usage_resets: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reset_at: Option<Timestamp>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alert_emails: Vec<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub rotation_policy: Value,
     /// The key as it may be shown.
     pub masked: String,
     /// Who made it: a user's or a key's id.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// When it was last used, written now and then.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -68,11 +68,11 @@ pub struct KeySecret {
     /// HMAC-SHA-256 of the whole key under the store's pepper, in hexadecimal.
     pub hash: String,
     /// Set when another secret has replaced it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// See [`KeyDefaults`](super::identity::KeyDefaults).
+/// See [`KeyDefaults`](super::identity::KeyDefaults). Shown as it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BodyDefaults {
     #[serde(default)]

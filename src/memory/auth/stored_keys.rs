@@ -10,7 +10,7 @@ use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
 use super::key_format::{KeyHash, KeyText, PublicId};
 use crate::store::{Catalog, Kind, Record, Status};
-use imbl::HashMap;
+use imbl::{HashMap, OrdMap};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -48,7 +48,8 @@ pub struct StoredKeys {
     pepper: Option<KeyHash>,
     /// What it was made from.
     catalog: Catalog,
-    by_public_id: HashMap<PublicId, Arc<KeyEntry>>,
+    /// A tree, because nodes of a map by hashes would be mostly empty: 150 bytes a key.
+    by_public_id: OrdMap<PublicId, Arc<KeyEntry>>,
     /// The workspaces in use, by slug and by id.
     workspaces: HashMap<String, Uuid>,
     /// What workspaces set for the requests made in them; only those that set something.
@@ -126,7 +127,7 @@ impl StoredKeys {
         Self {
             pepper,
             catalog: Catalog::default(),
-            by_public_id: HashMap::new(),
+            by_public_id: OrdMap::new(),
             workspaces: HashMap::new(),
             defaults: HashMap::new(),
             calling: 0,

@@ -192,7 +192,7 @@ mod tests {
                 format!("{{credit_limit: 5, raise: {{amount: {value}, until: '2026-12-01T00:00:00Z'}}}}");
             let yaml = format!(
                 "auth: {{keys: [{{name: a, key: k-0123456789abcdef, usage_limits: [{limits}]}}, \
-                 {{name: b, key: k-0123456789abcdeg, rate_limits: [{{unit: rpm, value: {value}}}]}}]}}"
+                 {{name: b, key: k-0123456789abcdeg, rate_limits: [{{type: requests, unit: rpm, value: {value}}}]}}]}}"
             );
             Settings::parse(&yaml, &sources, &checks).unwrap()
         };
@@ -257,7 +257,7 @@ mod tests {
             kind,
             id,
             parent: None,
-            workspace: Some(workspace).filter(|_| number % 2 == 0),
+            workspace: Some(workspace).filter(|_| number.is_multiple_of(2)),
             slug: None,
             number: None,
             status,

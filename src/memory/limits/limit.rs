@@ -176,7 +176,7 @@ fn names_workspace(value_key: &str, workspace: Uuid) -> bool {
 }
 
 /// What the limit belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitScope {
     Policy,
     Key,

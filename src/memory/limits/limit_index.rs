@@ -8,16 +8,14 @@ use super::facts::{Facts, Id};
 use super::limit::{Limit, LimitScope, OnMissing};
 use super::limit_set::{BucketHash, StartedHash};
 use super::refusal::MissingFact;
-use foldhash::fast::RandomState;
-use imbl::GenericHashMap;
-use imbl::shared_ptr::DefaultSharedPtr;
+use imbl::OrdMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 use uuid::Uuid;
 
 type List = Arc<[Placed]>;
-type Lists<K> = GenericHashMap<K, List, RandomState, DefaultSharedPtr>;
+/// Trees, because nodes of maps by hashes would be mostly empty where there are many keys.
+type Lists<K> = OrdMap<K, List>;
 
 /// The limits of one phase.
 #[derive(Debug, Clone, Default)]
@@ -145,7 +143,7 @@ impl LimitIndex {
     }
 }
 
-fn put<K: Hash + Eq + Clone>(lists: &mut Lists<K>, owner: K, list: Vec<Placed>) {
+fn put<K: Ord + Clone>(lists: &mut Lists<K>, owner: K, list: Vec<Placed>) {
     if list.is_empty() {
         lists.remove(&owner);
     } else {
