@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
-use words::json::surrogates;
+use words::json::{surrogates, tree};
 
 /// A JSON text, and its tree once that was read.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl LazyTree {
 
     /// The tree; null where the text is no JSON. Reading a large text takes a while: see [`LazyTree::bytes_to_read`].
     pub fn get(&self) -> &Value {
-        self.tree.get_or_init(|| serde_json::from_str(&surrogates::replaced(&self.text)).unwrap_or_default())
+        self.tree.get_or_init(|| tree::read(&surrogates::replaced(&self.text)).unwrap_or_default())
     }
 
     /// How much text [`LazyTree::get`] would read.
@@ -39,6 +39,10 @@ mod tests {
         for (text, wanted) in [
             (r#"{"a":1,"a":2}"#, json!({"a": 2})),
             (r#"["\ud800"]"#, json!(["\u{fffd}"])),
+            (
+                r#"{"a":{"$serde_json::private::RawValue":"x"},"b":1}"#,
+                json!({"a": {"$serde_json::private::RawValue": "x"}, "b": 1}),
+            ),
             ("", Value::Null),
             ("{", Value::Null),
         ] {

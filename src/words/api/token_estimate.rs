@@ -9,6 +9,7 @@
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Part, Source, Tool};
 use crate::api::operation::{ChatTranslator, Operation};
+use crate::json::tree;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
@@ -85,7 +86,8 @@ pub fn input(operation: Operation, body: &Body, count: &CountText<'_>) -> u64 {
         Some(Some(chat)) => request(&chat, for_tools, count),
         Some(None) => count.hundredths(&String::from_utf8_lossy(body.bytes())),
         None => {
-            INPUTS.iter().filter_map(|name| body.read::<Value>(name)).map(|value| inputs(&value, count)).sum()
+            let values = INPUTS.iter().filter_map(|name| tree::read(body.raw(name)?).ok());
+            values.map(|value| inputs(&value, count)).sum()
         }
     };
     hundredths.div_ceil(TOKEN)
@@ -129,7 +131,7 @@ fn part(part: &Part<'_>, count: &Texts<'_>) -> u64 {
         Part::ToolCall(call) => CALL * TOKEN + text(&call.name) + text(&call.arguments),
         // Providers remove the reasoning of earlier turns from the prompt.
         Part::Reasoning { .. } | Part::Redacted { .. } => 0,
-        Part::Other { json, .. } => json.read::<Value>().map_or(0, |value| texts(&value, count)),
+        Part::Other { json, .. } => tree::read(json.get()).map_or(0, |value| texts(&value, count)),
     }
 }
 

@@ -35,6 +35,7 @@ mod spellings;
 pub mod splice;
 pub mod string;
 pub mod surrogates;
+pub mod tree;
 pub mod unique;
 pub mod value;
 pub mod values;

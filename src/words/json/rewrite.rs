@@ -3,7 +3,7 @@
 //! For who changes a tree and not a text. [`super::splice`] changes a text in its places.
 
 use super::splice::Object;
-use super::{Json, walk};
+use super::{Json, tree, walk};
 use serde_json::Value;
 
 /// Writes `new` with the text of what is in `text` as well.
@@ -67,7 +67,7 @@ fn list(text: &str) -> Option<Vec<&str>> {
 }
 
 fn is_equal(text: &str, value: &Value) -> bool {
-    serde_json::from_str::<Value>(text).is_ok_and(|old| old == *value)
+    tree::read(text).is_ok_and(|old| old == *value)
 }
 
 #[cfg(test)]
