@@ -245,9 +245,10 @@ mod tests {
             "type": "cost", "credit_limit": value, "hard": value == 1,
             "raise": {"amount": 2, "until": format!("2026-11-{:02}T00:00:00Z", random.u8(1..30))},
         });
+        let raise = usage["raise"].clone();
         let rate = serde_json::json!({"unit": "rpm", "value": value, "type": "requests"});
         let body = serde_json::json!({
-            "name": "x", "type": "cost", "credit_limit": value, "unit": "rpm", "value": value,
+            "name": "x", "type": "cost", "credit_limit": value, "raise": raise, "unit": "rpm", "value": value,
             "conditions": [{"key": if value > 2 { "model" } else { "metadata._user" }, "value": "*"}],
             "usage_limits": [usage.clone(), usage], "rate_limits": rate.clone(),
             "workspaces": [{"id": workspace, "rate_limits": rate}],

@@ -40,7 +40,12 @@ impl LimitCounts {
         }
     }
 
-    /// All limits of a record are removed together.
+    /// Forgets the raises of a record, all of whose limits are removed, before any of its limits is added.
+    pub(super) fn forget_raises(&mut self, record: Uuid) {
+        self.raised.remove(&record);
+    }
+
+    /// See also [`LimitCounts::forget_raises`].
     pub(super) fn remove(&mut self, limit: &Limit) {
         self.count(limit, |number| *number = number.saturating_sub(1));
         if !limit.is_for_targets() {
@@ -54,7 +59,6 @@ impl LimitCounts {
                 }
             }
         }
-        self.raised.remove(&limit.record);
     }
 
     fn count(&mut self, limit: &Limit, change: impl Fn(&mut usize)) {

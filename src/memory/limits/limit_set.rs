@@ -182,7 +182,10 @@ impl LimitSet {
             counts: self.counts.clone(),
         };
         let mut changes = Changes::default();
-        removed.iter().for_each(|limit| changes.of(limit).gone.push(limit.record));
+        for limit in removed {
+            changes.of(limit).gone.push(limit.record);
+            next.counts.forget_raises(limit.record);
+        }
         next.apply(&mut changes);
         for limit in added {
             changes.of(&limit).added.push(limit);
