@@ -212,6 +212,47 @@ fn no_alert_fires_on_an_hour_of_load() {
     run(&[silent], INTERVAL);
 }
 
+/// A defect of weeks ago, and many requests that failed then, in a gateway that is healthy now: a scrape of it fails, or it is scraped for the
+/// first time.
+#[test]
+fn what_was_counted_long_ago_raises_no_alert() {
+    const OLD: u64 = 50_000;
+    let scrapes = 3_600 / INTERVAL;
+    let old = |name: &str| {
+        let is_failure =
+            ["internal_error", "memory_limit", "503", "429", "401"].iter().any(|part| name.contains(part));
+        if is_failure { OLD } else { 0 }
+    };
+    let missed = |series: &Series| match *series {
+        _ if series.name().starts_with("up{") => format!("1x39 0 1x{scrapes}"),
+        Series::Counter { before: each, .. } => {
+            let first = old(series.name());
+            format!("{first}+{each}x39 stale {}+{each}x{scrapes}", first + 41 * each)
+        }
+        Series::Gauge { before, .. } => format!("{before}x39 stale {before}x{scrapes}"),
+        ref other => samples(other, scrapes),
+    };
+    let first_seen = |series: &Series| match *series {
+        _ if series.name().starts_with("process_start_time_seconds") => format!("_x20 -1000000x{scrapes}"),
+        Series::Counter { before: each, .. } => format!("_x20 {}+{each}x{scrapes}", old(series.name())),
+        Series::Gauge { before, .. } => format!("_x20 {before}x{scrapes}"),
+        ref other => samples(other, scrapes),
+    };
+    let defects = [
+        r#"turnpike_errors_total{@,code="internal_error"}"#,
+        r#"turnpike_errors_total{@,code="memory_limit"}"#,
+    ]
+    .map(|name| Series::Counter { name, before: 0, then: 0 });
+    let of_target = |name: &str| name.replace('@', "job=\"turnpike\",instance=\"a:8788\"");
+    let test = |values: &dyn Fn(&Series) -> String| {
+        let series = HEALTHY.iter().chain(&defects);
+        let input: Vec<Value> =
+            series.map(|one| json!({"series": of_target(one.name()), "values": values(one)})).collect();
+        json!({"interval": format!("{INTERVAL}s"), "input_series": input, "promql_expr_test": [silence(3_600)]})
+    };
+    run(&[test(&missed), test(&first_seen)], INTERVAL);
+}
+
 #[test]
 fn each_alert_fires_within_two_scrapes_of_its_failure() {
     for every in [INTERVAL, 600] {
