@@ -134,8 +134,8 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
         let name = name.and_then(Value::as_str).unwrap_or_default();
         config.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == config.id)
     };
-    // There may be many, and most have none.
-    let may_have_one = |key: &&Arc<Record>| !key.body.contains("\"config_id\":null");
+    // There may be many, and most have none. Their members are always in one order.
+    let may_have_one = |key: &&Arc<Record>| !key.body.contains("\"defaults\":{\"config_id\":null");
     let keys = catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active);
     for key in keys.filter(may_have_one) {
         if is_it(members(key).get("defaults").and_then(|defaults| defaults.get("config_id"))) {

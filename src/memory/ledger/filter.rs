@@ -105,7 +105,7 @@ impl SqlCondition<'_> {
         let value = self.argument(value.to_owned());
         self.and(&match self.dialect() {
             Dialect::Sqlite => format!(
-                "EXISTS (SELECT 1 FROM json_each(metadata) AS pair WHERE pair.key = {name} AND pair.value = {value})"
+                "EXISTS (SELECT 1 FROM json_each(metadata) AS pair WHERE pair.key = {name} AND pair.type = 'text' AND pair.value = {value})"
             ),
             Dialect::Postgres => format!("metadata::jsonb ->> {name}::text = {value}"),
         });
