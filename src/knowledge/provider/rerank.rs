@@ -1,4 +1,4 @@
-//! `POST /v1/rerank` for vendors with other field names: Voyage, Fireworks.
+//! `POST /v1/rerank`: its response, for all vendors, and requests to vendors with other field names: Voyage, Fireworks.
 //!
 //! The client's shape is Cohere's and Jina's: `documents`, `top_n`; `results` with `index`,
 //! `relevance_score` and optionally `document`. Vendors that speak it are passed through.
@@ -69,13 +69,16 @@ impl<'a> Ranking<'a> {
     /// Reads a response of a vendor to a call of `model`.
     ///
     /// # Errors
-    /// 502 if it has no results.
+    /// 502 if it has no results, or one without a place.
     pub(super) fn read(response: &'a [u8], model: &str) -> Result<Self, ProviderError> {
         let unreadable = |_| ProviderError::unreadable("it is no ranking");
         let mut ranking: Self = serde_json::from_slice(response).map_err(unreadable)?;
         ranking.results = ranking.results.or_else(|| ranking.data.take());
         let results = ranking.results.as_mut();
         for ranked in results.ok_or_else(|| ProviderError::unreadable("it has no results"))? {
+            if ranked.index.read::<usize>().is_none() {
+                return Err(ProviderError::unreadable("a result has no place"));
+            }
             let sent = ranked.document.take().filter(|json| !json.is_null());
             ranked.document =
                 sent.and_then(|json| if json.text().is_some() { document(&json) } else { Some(json) });
@@ -182,6 +185,8 @@ mod tests {
         let read = VOYAGE.read(response, Some(&body), "rerank-2").unwrap();
         let wanted = r#"{"object":"list","results":[{"index":1,"relevance_score":0.50,"document":{"text":"b"}},{"index":0,"relevance_score":0.1}],"model":"rerank-2","usage":{"total_tokens":4}}"#;
         assert_eq!(String::from_utf8(read).unwrap(), wanted);
-        assert_eq!(VOYAGE.read(b"{}", None, "m").unwrap_err().status, 502);
+        for broken in [&b"{}"[..], br#"{"results":[{"index":null,"relevance_score":1}]}"#] {
+            assert_eq!(VOYAGE.read(broken, None, "m").unwrap_err().status, 502);
+        }
     }
 }

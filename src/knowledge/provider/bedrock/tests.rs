@@ -52,6 +52,12 @@ fn rerank_requests_and_responses_use_coheres_shape() {
             .contains(r#""document":{"text":"b"}"#)
     );
     assert_eq!(Rerank.read(b"{}", None, "m").unwrap_err().status, 502);
+    let more = br#"{"results":[],"id":"7","meta":{"billed_units":{"search_units":1}}}"#;
+    let read = String::from_utf8(Rerank.read(more, None, "m").unwrap()).unwrap();
+    assert_eq!(
+        read,
+        r#"{"object":"list","id":"7","results":[],"model":"m","meta":{"billed_units":{"search_units":1}}}"#
+    );
 }
 
 #[test]
