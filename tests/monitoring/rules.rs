@@ -126,9 +126,9 @@ fn samples(series: &Series, healthy: u64) -> String {
     }
 }
 
-fn input<'a>(series: impl Iterator<Item = &'a Series>, healthy: u64) -> Vec<Value> {
+fn input<'a>(series: impl Iterator<Item = &'a Series>, samples: impl Fn(&Series) -> String) -> Vec<Value> {
     let of_target = |name: &str| name.replace('@', "job=\"turnpike\",instance=\"a:8788\"");
-    series.map(|one| json!({"series": of_target(one.name()), "values": samples(one, healthy)})).collect()
+    series.map(|one| json!({"series": of_target(one.name()), "values": samples(one)})).collect()
 }
 
 /// What promtool expects of an expression: one series for each of these alerts.
@@ -154,7 +154,7 @@ fn test_of(case: &Case) -> Value {
     json!({
         "name": case.alert,
         "interval": format!("{interval}s"),
-        "input_series": input(load.chain(case.failing), healthy),
+        "input_series": input(load.chain(case.failing), |series| samples(series, healthy)),
         "promql_expr_test": [
             silence((healthy - 1) * interval),
             expected(firing, (healthy + 1) * interval, &BTreeSet::from([case.alert])),
@@ -206,7 +206,7 @@ fn no_alert_fires_on_an_hour_of_load() {
     let scrapes = 3_600 / INTERVAL;
     let silent = json!({
         "interval": format!("{INTERVAL}s"),
-        "input_series": input(HEALTHY.iter(), scrapes),
+        "input_series": input(HEALTHY.iter(), |series| samples(series, scrapes)),
         "promql_expr_test": [silence(3_600)],
     });
     run(&[silent], INTERVAL);
@@ -217,6 +217,7 @@ fn no_alert_fires_on_an_hour_of_load() {
 #[test]
 fn what_was_counted_long_ago_raises_no_alert() {
     const OLD: u64 = 50_000;
+    const START: &str = "process_start_time_seconds";
     let scrapes = 3_600 / INTERVAL;
     let old = |name: &str| {
         let is_failure =
@@ -225,6 +226,7 @@ fn what_was_counted_long_ago_raises_no_alert() {
     };
     let missed = |series: &Series| match *series {
         _ if series.name().starts_with("up{") => format!("1x39 0 1x{scrapes}"),
+        _ if series.name().starts_with(START) => format!("-1000000x39 stale -1000000x{scrapes}"),
         Series::Counter { before: each, .. } => {
             let first = old(series.name());
             format!("{first}+{each}x39 stale {}+{each}x{scrapes}", first + 41 * each)
@@ -232,8 +234,8 @@ fn what_was_counted_long_ago_raises_no_alert() {
         Series::Gauge { before, .. } => format!("{before}x39 stale {before}x{scrapes}"),
         ref other => samples(other, scrapes),
     };
-    let first_seen = |series: &Series| match *series {
-        _ if series.name().starts_with("process_start_time_seconds") => format!("_x20 -1000000x{scrapes}"),
+    let late = |series: &Series| match *series {
+        _ if series.name().starts_with(START) => format!("_x20 -1000000x{scrapes}"),
         Series::Counter { before: each, .. } => format!("_x20 {}+{each}x{scrapes}", old(series.name())),
         Series::Gauge { before, .. } => format!("_x20 {before}x{scrapes}"),
         ref other => samples(other, scrapes),
@@ -243,14 +245,11 @@ fn what_was_counted_long_ago_raises_no_alert() {
         r#"turnpike_errors_total{@,code="memory_limit"}"#,
     ]
     .map(|name| Series::Counter { name, before: 0, then: 0 });
-    let of_target = |name: &str| name.replace('@', "job=\"turnpike\",instance=\"a:8788\"");
     let test = |values: &dyn Fn(&Series) -> String| {
-        let series = HEALTHY.iter().chain(&defects);
-        let input: Vec<Value> =
-            series.map(|one| json!({"series": of_target(one.name()), "values": values(one)})).collect();
+        let input = input(HEALTHY.iter().chain(&defects), values);
         json!({"interval": format!("{INTERVAL}s"), "input_series": input, "promql_expr_test": [silence(3_600)]})
     };
-    run(&[test(&missed), test(&first_seen)], INTERVAL);
+    run(&[test(&missed), test(&late)], INTERVAL);
 }
 
 #[test]
