@@ -60,6 +60,23 @@ const fn table(title: &'static str, queries: Queries, about: &'static str) -> Pa
     Panel { title, about, kind: Kind::Table, unit: "none", queries }
 }
 
+/// On two boards: of all gateways, and of one.
+const TIME_IN_GATEWAY: Panel = graph(
+    "Time in the gateway",
+    "s",
+    &[
+        (
+            "histogram_quantile(0.5, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
+            "p50",
+        ),
+        (
+            "histogram_quantile(0.99, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
+            "p99",
+        ),
+    ],
+    "Without the time at providers and the wait for the client's body.",
+);
+
 pub(super) const BOARDS: &[Board] = &[
     Board {
         file: "overview",

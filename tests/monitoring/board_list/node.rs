@@ -2,7 +2,7 @@
 //!
 //! Only panels; how they are written is in `board_list`.
 
-use super::{Panel, graph, number, table};
+use super::{Panel, TIME_IN_GATEWAY, graph, number, table};
 
 pub(super) const NODE: &[Panel] = &[
     number("Up since", "s", &[("time() - process_start_time_seconds{@}", "")]),
@@ -42,21 +42,7 @@ pub(super) const NODE: &[Panel] = &[
         &[("sum by (status) (rate(turnpike_requests_total{@}[$__rate_interval]))", "{{status}}")],
         "",
     ),
-    graph(
-        "Time in the gateway",
-        "s",
-        &[
-            (
-                "histogram_quantile(0.5, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
-                "p50",
-            ),
-            (
-                "histogram_quantile(0.99, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
-                "p99",
-            ),
-        ],
-        "",
-    ),
+    TIME_IN_GATEWAY,
     graph(
         "Rows of the log",
         "none",

@@ -2,7 +2,7 @@
 //!
 //! Only panels; how they are written is in `board_list`.
 
-use super::{Panel, graph, number, table};
+use super::{Panel, TIME_IN_GATEWAY, graph, number, table};
 
 pub(super) const OVERVIEW: &[Panel] = &[
     number("Gateways", "none", &[("sum(up{@})", "")]),
@@ -71,21 +71,7 @@ pub(super) const OVERVIEW: &[Panel] = &[
         ],
         "",
     ),
-    graph(
-        "Time in the gateway",
-        "s",
-        &[
-            (
-                "histogram_quantile(0.5, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
-                "p50",
-            ),
-            (
-                "histogram_quantile(0.99, sum by (le) (rate(turnpike_overhead_seconds_bucket{@}[$__rate_interval])))",
-                "p99",
-            ),
-        ],
-        "Without the time at providers and the wait for the client's body.",
-    ),
+    TIME_IN_GATEWAY,
     graph(
         "Errors of the gateways",
         "reqps",
