@@ -40,7 +40,9 @@ pub(super) async fn serve(
     let mut extra_headers = HeaderMap::new();
     response_headers::add_basic_headers(&mut extra_headers, ctx);
     let max_body = ctx.snapshot.settings.limits.max_body_bytes;
-    match axum_bridge::serve(session, &gateway.control_routes.router, extra_headers, max_body).await {
+    let router = &gateway.control_routes.router;
+    let unread = gateway.engine.shared.held_bytes.unread_bodies();
+    match axum_bridge::serve(session, router, extra_headers, max_body, unread).await {
         Ok(sent) => {
             ctx.record.traffic.bytes_out = sent.body_bytes;
             Ok(true)

@@ -10,6 +10,7 @@
 //! counts them, and the tests of `provider::working_memory` measure many shapes of bodies at every format. A new format is added
 //! to their targets.
 
+use crate::net::inbound::unread_bodies::UnreadBodies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use words::error::Error;
@@ -26,6 +27,7 @@ pub struct HeldBytes(Arc<Counts>);
 struct Counts {
     held: AtomicUsize,
     limit: AtomicUsize,
+    unread: UnreadBodies,
 }
 
 /// What one holder holds. Dropping it gives the bytes back.
@@ -39,7 +41,11 @@ pub struct Hold {
 impl Default for HeldBytes {
     /// Without a limit.
     fn default() -> Self {
-        Self(Arc::new(Counts { held: AtomicUsize::new(0), limit: AtomicUsize::new(usize::MAX) }))
+        Self(Arc::new(Counts {
+            held: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+            unread: UnreadBodies::default(),
+        }))
     }
 }
 
@@ -54,6 +60,11 @@ impl HeldBytes {
         self.0.limit.load(Ordering::Relaxed)
     }
 
+    /// The bodies of refused requests.
+    pub fn unread_bodies(&self) -> &UnreadBodies {
+        &self.0.unread
+    }
+
     /// The bytes held now, by all holders.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
@@ -66,6 +77,11 @@ impl HeldBytes {
 }
 
 impl Hold {
+    /// The bodies of refused requests, those of all holders.
+    pub fn unread_bodies(&self) -> &UnreadBodies {
+        &self.counts.unread
+    }
+
     /// Another holder of the same process, which holds nothing yet.
     pub fn another(&self) -> Self {
         Self { counts: Arc::clone(&self.counts), counted: 0 }

@@ -12,19 +12,15 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use judgment::route::admission::allowed_methods;
 use judgment::route::request_mode::RequestMode;
+use memory::net::inbound::unread_bodies::{DRAIN_TIMEOUT, UnreadBodies};
 use pingora_core::protocols::http::HttpTask;
-use std::time::Duration;
 use words::api::error_body::ErrorView;
 use words::api::operation::Operation;
 use words::error::{Error, Kind};
 use words::json::splice::append_member;
 
-/// How much of an unread body is read and dropped: closing at once would reset the connection, and the client could
-/// lose the response.
+/// How much of an unread body is read and dropped.
 const DRAIN_BYTES: usize = 32 << 20;
-/// The same for a client without a good key.
-const STRANGER_DRAIN_BYTES: usize = 256 << 10;
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends `error`, unless a response was begun, and notes it in the context.
 ///
@@ -66,8 +62,7 @@ pub async fn send<D: Downstream>(
     if unread {
         // What was read of it is dropped.
         let _ = ctx.load.held.set(0);
-        let is_stranger = matches!(status, 401 | 403);
-        drain(downstream, if is_stranger { STRANGER_DRAIN_BYTES } else { DRAIN_BYTES }).await;
+        drain(downstream, ctx.load.held.unread_bodies(), status).await;
     }
     if sent && !unread { Ok(()) } else { Err(Aborted) }
 }
@@ -114,9 +109,11 @@ fn parts(
     Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }
 
-async fn drain<D: Downstream>(downstream: &mut D, mut left: usize) {
+async fn drain<D: Downstream>(downstream: &mut D, bodies: &UnreadBodies, status: u16) {
     let mut turn = Turn::default();
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        let reading = bodies.enter(status, DRAIN_BYTES).await;
+        let mut left = reading.bytes;
         while let Ok(Some(chunk)) = downstream.next_chunk().await {
             left = left.saturating_sub(chunk.len());
             if left == 0 {

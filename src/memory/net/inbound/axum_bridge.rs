@@ -12,6 +12,7 @@ mod serve;
 pub use axum_app::{AxumApp, ConnectionLimits};
 pub use serve::Departure;
 
+use crate::net::inbound::unread_bodies::UnreadBodies;
 use axum::Router;
 use http::HeaderMap;
 use pingora_proxy::Session;
@@ -40,8 +41,9 @@ pub async fn serve(
     router: &Router,
     extra_headers: HeaderMap,
     max_body: usize,
+    unread: &UnreadBodies,
 ) -> Result<BridgeOutcome, Box<pingora_core::Error>> {
-    serve::serve(session.as_downstream_mut(), router, extra_headers, max_body, BODY_TIMEOUT).await
+    serve::serve(session.as_downstream_mut(), router, extra_headers, max_body, BODY_TIMEOUT, unread).await
 }
 
 #[cfg(test)]

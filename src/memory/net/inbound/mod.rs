@@ -1,6 +1,6 @@
 //! Downstream connections: an axum router on a Pingora session ([`axum_bridge`]), the paths it serves at the data port
 //! ([`control_paths`]), the protocol check of a new plain connection ([`h2c_guard`]), where one request on it ends
-//! ([`one_request`]), and how many may do one kind of work ([`places`]).
+//! ([`one_request`]), how many may do one kind of work ([`places`]), and what is read of bodies that are not wanted ([`unread_bodies`]).
 //!
 //! Not here: what a request means; `proxy` and `control` read it.
 
@@ -10,3 +10,4 @@ pub mod control_paths;
 pub mod h2c_guard;
 pub mod one_request;
 pub mod places;
+pub mod unread_bodies;

@@ -85,20 +85,20 @@ fn read(document: &Value) -> Vec<String> {
 }
 
 /// One schema at one place.
-struct Place {
+struct Place<'a> {
     /// Members and indexes from the root; an index is a number.
     path: Vec<String>,
-    schema: Value,
+    schema: &'a Value,
 }
 
 /// Follows `$ref`, and leaves the choices of an `anyOf` to the caller.
-fn choices(root: &Value, schema: &Value) -> Vec<Value> {
+fn choices<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     if let Some(name) = schema["$ref"].as_str() {
         return choices(root, &root["$defs"][name.trim_start_matches("#/$defs/")]);
     }
     match schema["anyOf"].as_array() {
         Some(items) => items.iter().flat_map(|item| choices(root, item)).collect(),
-        None => vec![schema.clone()],
+        None => vec![schema],
     }
 }
 
@@ -137,12 +137,12 @@ fn sample(root: &Value, schema: &Value) -> Value {
 }
 
 /// Every place below `schema`, to a bounded depth of recursion.
-fn walk(root: &Value, schema: &Value, path: &[String], found: &mut Vec<Place>) {
+fn walk<'a>(root: &'a Value, schema: &'a Value, path: &[String], found: &mut Vec<Place<'a>>) {
     let depth = |name: &str| path.iter().filter(|segment| *segment == name).count();
     if depth("targets") > 1 || depth("$and") + depth("$or") > 1 {
         return;
     }
-    found.push(Place { path: path.to_vec(), schema: schema.clone() });
+    found.push(Place { path: path.to_vec(), schema });
     for choice in choices(root, schema) {
         let below = |segment: &str| [path, &[segment.to_owned()]].concat();
         for (name, member) in choice["properties"].as_object().into_iter().flatten() {
@@ -161,25 +161,26 @@ fn walk(root: &Value, schema: &Value, path: &[String], found: &mut Vec<Place>) {
     }
 }
 
+/// The schema of the member or item `name`.
+fn member<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    let free = |of: &str| schema.get(of).filter(|schema| schema.is_object());
+    if name == "0" {
+        return free("items");
+    }
+    let by_pattern = || {
+        let patterns = schema["patternProperties"].as_object()?;
+        let mine = |pattern: &str| pattern.contains("url") == name.starts_with("url");
+        patterns.iter().find(|(pattern, _)| mine(pattern)).map(|(_, schema)| schema)
+    };
+    schema["properties"].get(name).or_else(by_pattern).or_else(|| free("additionalProperties"))
+}
+
 /// A document with `value` at `path`, and samples of whatever stands on the way.
 fn document(root: &Value, path: &[String], value: &Value) -> Value {
     fn put(root: &Value, schema: &Value, path: &[String], value: &Value) -> Value {
         let Some((first, rest)) = path.split_first() else { return value.clone() };
-        let pick = |choice: &Value| -> Option<Value> {
-            let member = choice["properties"].get(first).cloned();
-            let free = |name: &str| choice[name].as_object().map(|_| choice[name].clone());
-            let by_pattern = || {
-                let patterns = choice["patternProperties"].as_object()?;
-                let mine = |pattern: &str| pattern.contains("url") == first.starts_with("url");
-                patterns.iter().find(|(pattern, _)| mine(pattern)).map(|(_, schema)| schema.clone())
-            };
-            match first.as_str() {
-                "0" => free("items"),
-                _ => member.or_else(by_pattern).or_else(|| free("additionalProperties")),
-            }
-        };
         let all = choices(root, schema);
-        let found = all.iter().find_map(|choice| Some((choice, pick(choice)?)));
+        let found = all.iter().find_map(|choice| Some((choice, member(choice, first)?)));
         let Some((choice, below)) = found else {
             // A key that the schema does not know.
             let mut members = all.iter().map(|choice| sample(root, choice)).find(Value::is_object).unwrap();
@@ -187,10 +188,10 @@ fn document(root: &Value, path: &[String], value: &Value) -> Value {
             return members;
         };
         if first == "0" {
-            return json!([put(root, &below, rest, value)]);
+            return json!([put(root, below, rest, value)]);
         }
         let mut members = sample(root, choice);
-        members[first] = put(root, &below, rest, value);
+        members[first] = put(root, below, rest, value);
         members
     }
     put(root, root, path, value)
@@ -239,7 +240,7 @@ fn schema() -> (Value, Validator) {
     (schema, validator)
 }
 
-fn places(root: &Value) -> Vec<Place> {
+fn places(root: &Value) -> Vec<Place<'_>> {
     let mut found = Vec::new();
     walk(root, root, &[], &mut found);
     assert!(found.len() > 500, "{}", found.len());
@@ -269,7 +270,7 @@ fn the_schema_and_the_reader_agree_on_every_value_of_every_key() {
     let (root, validator) = schema();
     let (mut agreed, mut refused) = (0, 0);
     for place in places(&root) {
-        for value in candidates(&root, &place.schema) {
+        for value in candidates(&root, place.schema) {
             let document = document(&root, &place.path, &value);
             let (taken, problems) = (validator.is_valid(&document), read(&document));
             let path = key(&place.path);
@@ -300,7 +301,7 @@ fn the_defaults_are_those_of_the_reader() {
     let mut compared = 0;
     // In configs, of names of models as well, an absent key means the level above, and the settings do not hold the default.
     let is_in_config =
-        |place: &&Place| ["configs", "models"].iter().any(|name| place.path.iter().any(|at| at == name));
+        |place: &&Place<'_>| ["configs", "models"].iter().any(|name| place.path.iter().any(|at| at == name));
     for place in places(&root).iter().filter(|place| !is_in_config(place)) {
         let Some(default) = place.schema.get("default") else { continue };
         if place.path.first().is_some_and(|first| first == "time_limits") {

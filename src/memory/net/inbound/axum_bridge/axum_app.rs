@@ -4,6 +4,7 @@
 //! [`super::super::h2c_guard::H2cGuard`]; without one, short HTTP/1.0 requests wait for ever.
 
 use super::serve::serve;
+use crate::net::inbound::unread_bodies::UnreadBodies;
 use async_trait::async_trait;
 use axum::Router;
 use bytes::Bytes;
@@ -52,6 +53,7 @@ pub struct AxumApp {
     options: HttpServerOptions,
     /// JSON for a client whose request head is no HTTP, or whose target is too long for the parser.
     invalid_head: Bytes,
+    unread: UnreadBodies,
 }
 
 impl AxumApp {
@@ -60,7 +62,7 @@ impl AxumApp {
         let mut options = HttpServerOptions::default();
         options.h2c = true;
         options.h2_idle_timeout = Some(limits.keepalive_timeout);
-        Self { router, limits, options, invalid_head }
+        Self { router, limits, options, invalid_head, unread: UnreadBodies::default() }
     }
 
     /// Reads the request headers and sends a 400 itself when they are not valid HTTP. `None` when there is no
@@ -116,6 +118,7 @@ impl HttpServerApp for AxumApp {
             HeaderMap::new(),
             self.limits.max_body,
             self.limits.body_timeout,
+            &self.unread,
         )
         .await
         {

@@ -4,6 +4,7 @@
 
 use super::BridgeOutcome;
 use super::request_body::{BodyReader, Questions};
+use crate::net::inbound::unread_bodies::{DRAIN_TIMEOUT, UnreadBodies};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -34,12 +35,8 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// How much of a body that nobody read is read and dropped after the response: closing at once would reset the connection, and the
-/// client could lose the response.
+/// How much of an unread body is read and dropped after the response.
 const DRAIN_BYTES: usize = 1 << 20;
-/// The same for a client without a good key.
-const STRANGER_DRAIN_BYTES: usize = 256 << 10;
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the client of a request is still there, for who works for it.
 #[derive(Debug, Clone)]
@@ -64,6 +61,7 @@ pub(super) async fn serve(
     extra_headers: HeaderMap,
     max_body: usize,
     body_timeout: Duration,
+    unread: &UnreadBodies,
 ) -> Result<BridgeOutcome> {
     let mut reader = BodyReader::new(max_body, body_timeout);
     let mut response = respond(session, router, &mut reader).await?;
@@ -78,8 +76,7 @@ pub(super) async fn serve(
     response.headers_mut().extend(extra_headers);
     let sent = send(session, response).await?;
     if is_unread {
-        let is_stranger = matches!(sent.status, 401 | 403);
-        drain(session, if is_stranger { STRANGER_DRAIN_BYTES } else { DRAIN_BYTES }).await;
+        drain(session, unread, sent.status).await;
     }
     Ok(sent)
 }
@@ -120,8 +117,10 @@ async fn respond(
 }
 
 /// Reads what is left of a body, and drops it.
-async fn drain(session: &mut ServerSession, mut left: usize) {
+async fn drain(session: &mut ServerSession, bodies: &UnreadBodies, status: u16) {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        let reading = bodies.enter(status, DRAIN_BYTES).await;
+        let mut left = reading.bytes;
         while let Ok(Some(piece)) = session.read_request_body().await {
             left = left.saturating_sub(piece.len());
             if left == 0 {

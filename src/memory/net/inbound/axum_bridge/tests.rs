@@ -257,7 +257,9 @@ async fn the_data_plane_forwards_a_request() {
         let (socket, _) = listener.accept().await.unwrap();
         let mut session = Session::new_h1(stream(socket));
         assert!(session.as_downstream_mut().read_request().await.unwrap());
-        outcomes.push(serve(&mut session, &router(None), HeaderMap::new(), 8).await.unwrap());
+        outcomes.push(
+            serve(&mut session, &router(None), HeaderMap::new(), 8, &UnreadBodies::default()).await.unwrap(),
+        );
         session.as_downstream_mut().shutdown().await;
     }
     let (first, second) = client_task.await.unwrap();
