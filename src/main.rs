@@ -19,6 +19,8 @@ mod check;
 mod command_line;
 #[path = "main/explain.rs"]
 mod explain;
+#[path = "main/hand_over/mod.rs"]
+mod hand_over;
 #[path = "main/key_commands.rs"]
 mod key_commands;
 #[path = "main/ledger_opening.rs"]
@@ -74,7 +76,10 @@ fn main() -> ExitCode {
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
         Command::Run { upgrade } => serve::run(&cli.config, upgrade),
         Command::Check => check::run(&cli.config),
+        // The package has put another binary there.
+        Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run(None, Some(pid)),
         Command::Reload { pid } => reload::run(pid),
+        Command::Upgrade { to, pid } => hand_over::run(to.as_deref(), pid),
         Command::Explain { request, json } => explain::run(&cli.config, &request, json),
         Command::Keys { command } => key_commands::run(&cli.config, command),
         Command::Prices { command } => price_commands::run(&cli.config, command),

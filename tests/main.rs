@@ -154,6 +154,7 @@ mod tokens;
 mod transfer;
 mod translations;
 mod trust;
+mod upgrades;
 mod usage;
 mod which_config;
 mod wrong_answers;

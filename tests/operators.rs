@@ -53,7 +53,7 @@ listen:
     - {{address: '127.0.0.1:1', tls: {{cert: {no}, key: {other}}}}}
     - {{address: '127.0.0.1:2', tls: {{cert: {cert}, key: /no/key}}}}
   control: 127.0.0.1:{control}
-server: {{pid_file: /no/folder/pid, upgrade_sock: {folder}}}
+server: {{pid_file: /no/folder/pid}}
 tls: {{ca_file: {no}}}
 access_log: {{output: file, path: /no/folder/access.log}}
 limits: {{max_body_bytes: 1}}
@@ -70,7 +70,6 @@ configs:
         cert = folder.path("cert.pem"),
         other = folder.path("other.pem"),
         no = folder.path("no.pem"),
-        folder = folder.0.path().display(),
     )
 }
 
@@ -105,7 +104,6 @@ fn check_and_start_find_the_same_all_at_once() {
             ("listen.data[1].tls.cert", "holds no certificate"),
             ("listen.data[2].tls.key", "/no/key"),
             ("tls.ca_file", "no.pem"),
-            ("server.upgrade_sock", "is a folder"),
             ("providers.signed", ""),
         ] {
             let found =

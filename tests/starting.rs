@@ -67,8 +67,6 @@ fn a_start_failure_is_reported_and_ends_the_process() {
         let end = run(&format!("{listen}access_log: {{output: journald}}\n"), &[]);
         assert!(end.code == Some(1) && end.stderr.contains("access_log.output: "), "{end:?}");
     }
-    let end = run(&listen, &["--upgrade"]);
-    assert!(end.code == Some(1) && end.stderr.contains("needs server.upgrade_sock"), "{end:?}");
 }
 
 /// systemd's end of the notify socket.
@@ -124,19 +122,6 @@ async fn systemd_is_notified_of_ready_reloading_watchdog_and_stopping() {
     gateway.terminate();
     assert_eq!(systemd.receive(), "STOPPING=1\nSTATUS=draining");
     assert!(gateway.ended().await.success());
-}
-
-#[tokio::test]
-async fn readiness_waits_for_every_listener() {
-    // A successor without a predecessor waits for listeners it never gets: it must not report readiness, and
-    // it exits.
-    let gateway = Gateway::start(&STANDARD.replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock"));
-    gateway.signal("KILL");
-    gateway.ended().await;
-    let successor = gateway.successor();
-    let end = until("the successor to exit", async || successor.exited()).await;
-    assert!(!end.success(), "{end}");
-    assert!(successor.stderr.lines_with("serving on").is_empty());
 }
 
 #[tokio::test]

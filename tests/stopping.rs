@@ -1,15 +1,13 @@
 //! How the process stops: readiness fails first, running responses get time to complete, the rest is cut with
-//! an error, and listeners are passed to a new process.
+//! an error.
 //!
-//! Not how it starts, nor its notifications (`starting`).
+//! Not how it starts, nor its notifications (`starting`), nor how another process takes over (`upgrades`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use crate::support::{Gateway, gateway, raw, sse};
+use crate::support::{Gateway, raw, sse};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
@@ -141,56 +139,4 @@ async fn an_interrupt_ends_it_at_once_even_while_stopping() {
         assert!(signalled.elapsed() < Duration::from_secs(8), "{first}: {:?}", signalled.elapsed());
         assert_eq!(gateway.access_line(&trace).await["status"], 200);
     }
-}
-
-#[tokio::test]
-async fn an_upgrade_fails_no_request() {
-    // The emulator is a separate process: one inside the gateway would be replaced too.
-    let provider = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
-    let yaml = with_grace(30).replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock");
-    let yaml = yaml.replace("http://127.0.0.1:EMULATOR_PORT/v1", &provider);
-    let old = Arc::new(Gateway::start(&yaml));
-    let stopping = Arc::new(AtomicBool::new(false));
-    let completed = Arc::new(AtomicUsize::new(0));
-    let clients: Vec<_> = (0..2)
-        .map(|_| {
-            let old = Arc::clone(&old);
-            let stopping = Arc::clone(&stopping);
-            let completed = Arc::clone(&completed);
-            tokio::spawn(async move {
-                while !stopping.load(Ordering::Relaxed) {
-                    // A new client, and so a new connection, for each request.
-                    let response = chat(&old, "hand-over", &hello(false)).send().await.unwrap();
-                    assert_eq!(response.status(), 200);
-                    response.bytes().await.unwrap();
-                    completed.fetch_add(1, Ordering::Relaxed);
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            })
-        })
-        .collect();
-    let mut stream = chat(&old, "hand-over-stream", &slow(250, 30)).send().await.unwrap();
-    stream.chunk().await.unwrap().unwrap();
-
-    old.signal("QUIT");
-    until("the refused upgrade", async || old.stderr.lines_with("SIGQUIT ignored").first().cloned()).await;
-    let new = old.successor();
-    until("the upgrade socket", async || old.folder().join("upgrade.sock").exists().then_some(())).await;
-    old.signal("QUIT");
-    until("the new process to serve", async || new.stderr.lines_with("serving on").first().cloned()).await;
-    assert!(sse::events(&stream.text().await.unwrap()).last().unwrap().data == "[DONE]");
-    assert!(old.ended().await.success());
-    let before = completed.load(Ordering::Relaxed);
-    until("responses of the new process alone", async || {
-        (completed.load(Ordering::Relaxed) > before + 10).then_some(())
-    })
-    .await;
-    stopping.store(true, Ordering::Relaxed);
-    for connection in clients {
-        connection.await.unwrap();
-    }
-    let lines = old.stdout.lines_with("hand-over").len() + new.stdout.lines_with("hand-over").len();
-    assert!(!new.stdout.lines_with("hand-over").is_empty() && lines > before, "{lines} lines");
-    new.terminate();
-    assert!(new.ended().await.success());
 }

@@ -40,7 +40,7 @@ mod log_view;
 mod logs;
 mod masking;
 mod mcp_servers;
-mod metrics;
+pub mod metrics;
 mod model_names;
 mod numbered;
 mod openapi;

@@ -5,7 +5,9 @@
 use super::call::Call;
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use memory::limits::Counts;
+use jiff::Timestamp;
+use memory::limits::{Counts, Limits};
+use memory::state::Shared;
 use memory::state::metrics::CountersState;
 use std::time::Instant;
 use words::error::Error;
@@ -19,10 +21,25 @@ pub(super) const ROUTES: &[Route] =
         .on_control_port_only()];
 
 async fn show(call: Call) -> Result<Reply, Error> {
-    let shared = &call.shared;
+    refresh(&call.shared, &call.limits, call.now);
+    let targets = call.shared.targets.list(Instant::now());
+    Ok(match call.arrival.prefers_open_metrics {
+        true => Reply::text(OPEN_METRICS, call.shared.metrics.render_open_metrics(&targets)),
+        false => Reply::text(CONTENT_TYPE, call.shared.metrics.render(&targets)),
+    })
+}
+
+/// The page as it is now, in text format.
+pub fn page(shared: &Shared, limits: &Limits, now: Timestamp) -> Vec<u8> {
+    refresh(shared, limits, now);
+    shared.metrics.render(&shared.targets.list(Instant::now()))
+}
+
+/// Sets what is read where it is, and not counted here.
+fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     shared.metrics.set_in_flight(shared.lifecycle.in_flight());
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
-    shared.metrics.set_prices_age(shared.price_feed.age(call.now));
+    shared.metrics.set_prices_age(shared.price_feed.age(now));
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());
     shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);
@@ -30,13 +47,8 @@ async fn show(call: Call) -> Result<Reply, Error> {
         shared.metrics.set_ledger(&ledger.health());
         shared.metrics.set_ledger_questions(&ledger.question_counts());
     }
-    shared.metrics.set_counters(&counters(&call.limits.counts()));
+    shared.metrics.set_counters(&counters(&limits.counts()));
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());
-    let targets = shared.targets.list(Instant::now());
-    Ok(match call.arrival.prefers_open_metrics {
-        true => Reply::text(OPEN_METRICS, shared.metrics.render_open_metrics(&targets)),
-        false => Reply::text(CONTENT_TYPE, shared.metrics.render(&targets)),
-    })
 }
 
 fn counters(counts: &Counts) -> CountersState {

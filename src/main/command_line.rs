@@ -29,18 +29,28 @@ The manual page: turnpike man | man -l -";
 pub enum Command {
     /// Serve (the default).
     Run {
-        /// Take the listeners over from the running process through `server.upgrade_sock`.
-        #[arg(long)]
+        /// Take over from the process that has started this one.
+        #[arg(long, hide = true)]
         upgrade: bool,
     },
     /// Check everything that a start needs: prints every problem with its place, exits 1 when there is one.
     Check,
-    /// Have a running process reload the settings, and wait for the outcome; exits 1 when it refuses them. Needs
-    /// RUNTIME_DIRECTORY, as under systemd.
+    /// Have a running process reload the settings, and wait for the outcome; exits 1 when it refuses them. Upgrades it where the
+    /// binary has changed. Needs RUNTIME_DIRECTORY, as under systemd.
     Reload {
         /// The process.
         #[arg(long)]
         pid: i32,
+    },
+    /// Replace the running process by a new one that takes its listeners over: a new binary, or settings that need a restart, without a
+    /// refused connection. Exits 1 when the new one cannot serve; the old one serves on then.
+    Upgrade {
+        /// The binary to run. Default: the one at the path that the process was started from.
+        #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::ExecutablePath)]
+        to: Option<PathBuf>,
+        /// The process. Default: the one of $RUNTIME_DIRECTORY, or of /run/turnpike.
+        #[arg(long)]
+        pid: Option<i32>,
     },
     /// Say what would become of a request, without calling anyone; exits 1 when it would be refused.
     Explain {

@@ -10,6 +10,7 @@ use super::background::{
     SettingsReloader, StoreFollower,
 };
 use super::certificate::Certificate;
+use super::hand_over::{ListenerTable, Predecessor, Successor};
 use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
@@ -40,36 +41,46 @@ use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::server::configuration::{Opt, ServerConf};
 use pingora_core::server::{RunArgs, Server};
+use pingora_core::services::ServiceHandle;
 use pingora_core::services::background::{BackgroundService, background_service};
 use pingora_core::services::listening::Service;
 use pingora_proxy::http_proxy;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use words::settings::{Listener, Settings};
 
-/// Serves until a signal stops the process.
-pub fn run(file: &Path, upgrade: bool) -> ExitCode {
-    let addresses = if upgrade { Addresses::Held } else { Addresses::MustBeFree };
+/// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place.
+pub fn run(file: &Path, takes_over: bool) -> ExitCode {
+    let successor = match takes_over.then(Successor::connect).transpose() {
+        Ok(successor) => successor.map(Arc::new),
+        Err(why) => return logging::fatal(&why),
+    };
+    let fatal = |why: &str| {
+        if let Some(successor) = &successor {
+            successor.fail(why);
+        }
+        logging::fatal(why)
+    };
+    let addresses = if takes_over { Addresses::Held } else { Addresses::MustBeFree };
     let usable = match read::for_start(file, addresses) {
         Ok(usable) => usable,
-        Err(error) => return logging::fatal(&read::unusable(file, &error)),
+        Err(error) => return fatal(&read::unusable(file, &error)),
     };
     let log = logging::start(&usable.settings.log);
     read::log_warnings(file, &usable.warnings);
     read_prices_ahead();
     raise_descriptor_limit();
-    let ready = if upgrade { can_take_over(&usable.settings) } else { Ok(()) };
-    match ready.and_then(|()| build(file, usable, upgrade, &log)) {
-        Ok((server, shared, limits)) => {
-            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, limits, log }) });
+    match build(file, usable, successor.as_ref(), &log) {
+        Ok((server, signals)) => {
+            server.run(RunArgs { shutdown_signal: Box::new(signals) });
             ExitCode::SUCCESS
         }
         Err(why) => {
             log.flush(FINAL_FLUSH_TIMEOUT);
-            logging::fatal(&why)
+            fatal(&why)
         }
     }
 }
@@ -88,19 +99,19 @@ fn read_prices_ahead() {
 fn build(
     file: &Path,
     usable: read::Usable,
-    upgrade: bool,
+    successor: Option<&Arc<Successor>>,
     log: &Arc<LogQueue>,
-) -> Result<(Server, Arc<Shared>, Arc<RequestLimits>), String> {
+) -> Result<(Server, ShutdownSignals), String> {
     let read::Usable { settings, warnings, overlay } = usable;
-    let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
+    let mut server = Server::new_with_opt_and_conf(Opt::default(), conf(&settings));
     server.bootstrap();
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
     let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
-    write_pid(&settings)?;
+    // The process id of a successor is that of the service once it serves.
+    if successor.is_none() {
+        write_pid(&settings)?;
+    }
     let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
-    let listen = settings.listen.clone();
-    let grace = settings.server.grace_period;
-    let emulator = settings.emulator.listen;
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
     shared.install_overlay(overlay);
@@ -108,52 +119,106 @@ fn build(
     ledger_opening::start(file, &shared)?;
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
-    let mut certificates = Vec::new();
     let limits = Arc::new(open_limits(file, &shared.settings())?);
     let caching = cache_opening::open(&shared)?;
     let state = ProcessState { shared: &shared, limits: &limits, caching: &caching };
-    let engine = Arc::new(new_engine(&server, state));
+    let table = ListenerTable::default();
+    let planes = add_planes(&mut server, file, state, &table)?;
+    let predecessor = Arc::new(Predecessor::new(file, &shared, &limits, table.clone())?);
+    let notifier = ReadinessNotifier {
+        shared: Arc::clone(&shared),
+        listeners: addresses(&shared.settings().settings),
+        announcement,
+        log: Arc::clone(log),
+        successor: successor.cloned(),
+    };
+    let mut tasks = background_tasks(file, state, planes, log, drain(state, log, &predecessor, successor));
+    tasks.push(Box::new(notifier));
+    server.add_service(background_service("background", BackgroundTasks(tasks)));
+    // Last, when nothing else can fail.
+    if let Some(successor) = successor {
+        table.take_over(wanted(successor.take_over(&shared)?, &shared.settings().settings));
+    }
+    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(log), predecessor }))
+}
+
+/// What the two planes have that background tasks work on.
+struct Planes {
+    config_cache: ConfigCache,
+    batches: Option<Arc<Batches>>,
+    certificates: Vec<Arc<Certificate>>,
+    threads: usize,
+}
+
+/// The services of both ports, and of the emulator. Those that listen wait for `table`.
+fn add_planes(
+    server: &mut Server,
+    file: &Path,
+    state: ProcessState<'_>,
+    table: &ListenerTable,
+) -> Result<Planes, String> {
+    let shared = state.shared;
+    let listen = shared.settings().settings.listen.clone();
+    let mut certificates = Vec::new();
+    let engine = Arc::new(new_engine(server, state));
     let config_cache = ConfigCache::default();
     // Not on the connections of clients' requests.
     let batches = batch_opening::open(file, Planner::new(Arc::clone(&engine), config_cache.clone()))?;
-    let services = Services::new(Arc::clone(&shared), Arc::clone(&limits), engine);
+    let services = Services::new(Arc::clone(shared), Arc::clone(state.limits), engine);
     let control_routes =
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };
-    add_emulator(&mut server, emulator);
-    add_data_services(&mut server, &listen.data, state, &routing, &mut certificates)?;
+    add_emulator(server, shared.settings().settings.emulator.listen);
+    let table = server.add_service(table.clone());
+    for service in add_data_services(server, &listen.data, state, &routing, &mut certificates)? {
+        service.add_dependency(&table);
+    }
     let mut service = control_service(control::router(services, Port::Control));
     open(&mut service, &listen.control, &mut certificates)?;
-    server.add_service(service);
+    server.add_service(service).add_dependency(&table);
+    Ok(Planes { config_cache, batches, certificates, threads: server.configuration.threads })
+}
 
-    let data = listen.data.iter().map(|listener| listener.address);
-    let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
-        Box::new(AccessLogWriter(Arc::clone(&shared))),
-        Box::new(KeySetRefresher(Arc::clone(&shared))),
-        Box::new(PriceRefresher(Arc::clone(&shared))),
-        Box::new(AlertTask { shared: Arc::clone(&shared), limits: Arc::clone(&limits) }),
-        Box::new(StoreFollower(Arc::clone(&shared))),
-        Box::new(BatchWorker { batches, threads: server.configuration.threads }),
-        Box::new(LogExpirer(Arc::clone(&shared))),
-        Box::new(memory_returner(&shared, &config_cache, &limits, &caching)),
-        Box::new(RollupMerger(Arc::clone(&shared))),
+fn background_tasks(
+    file: &Path,
+    state: ProcessState<'_>,
+    planes: Planes,
+    log: &Arc<LogQueue>,
+    drain: Drain,
+) -> Vec<Box<dyn BackgroundService + Send + Sync>> {
+    let ProcessState { shared, limits, caching } = state;
+    let Planes { config_cache, batches, certificates, threads } = planes;
+    vec![
+        Box::new(AccessLogWriter(Arc::clone(shared))),
+        Box::new(KeySetRefresher(Arc::clone(shared))),
+        Box::new(PriceRefresher(Arc::clone(shared))),
+        Box::new(AlertTask { shared: Arc::clone(shared), limits: Arc::clone(limits) }),
+        Box::new(StoreFollower(Arc::clone(shared))),
+        Box::new(BatchWorker { batches, threads }),
+        Box::new(LogExpirer(Arc::clone(shared))),
+        Box::new(memory_returner(shared, &config_cache, limits, caching)),
+        Box::new(RollupMerger(Arc::clone(shared))),
         Box::new(SettingsReloader {
-            shared: Arc::clone(&shared),
+            shared: Arc::clone(shared),
             file: file.to_owned(),
             started: shared.settings_arc(),
         }),
-        Box::new(CertificateReloader { shared: Arc::clone(&shared), certificates }),
-        Box::new(ReadinessNotifier {
-            shared: Arc::clone(&shared),
-            listeners: data.chain([listen.control.address]).chain(emulator).collect(),
-            announcement,
-            log: Arc::clone(log),
-        }),
-        Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
-        Box::new(drain(state, log, grace)),
-    ];
-    server.add_service(background_service("background", BackgroundTasks(tasks)));
-    Ok((server, shared, limits))
+        Box::new(CertificateReloader { shared: Arc::clone(shared), certificates }),
+        Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(shared) }),
+        Box::new(drain),
+    ]
+}
+
+/// Every address that is listened on.
+fn addresses(settings: &Settings) -> Vec<SocketAddr> {
+    let data = settings.listen.data.iter().map(|listener| listener.address);
+    data.chain([settings.listen.control.address]).chain(settings.emulator.listen).collect()
+}
+
+/// Those of the predecessor's sockets that are listened on by these settings, too. The others are closed here.
+fn wanted(sockets: Vec<(String, OwnedFd)>, settings: &Settings) -> Vec<(String, OwnedFd)> {
+    let addresses: Vec<_> = addresses(settings).iter().map(SocketAddr::to_string).collect();
+    sockets.into_iter().filter(|(address, _)| addresses.contains(address)).collect()
 }
 
 /// What the services of this process count requests in and keep responses in.
@@ -193,13 +258,22 @@ fn memory_returner(
     }
 }
 
-fn drain(state: ProcessState<'_>, log: &Arc<LogQueue>, grace: Duration) -> Drain {
+fn drain(
+    state: ProcessState<'_>,
+    log: &Arc<LogQueue>,
+    predecessor: &Arc<Predecessor>,
+    successor: Option<&Arc<Successor>>,
+) -> Drain {
+    let server = &state.shared.settings().settings.server;
     Drain {
         shared: Arc::clone(state.shared),
         log: Arc::clone(log),
         caching: Arc::clone(state.caching),
         limits: Arc::clone(state.limits),
-        grace,
+        grace: server.grace_period,
+        drain: server.drain(),
+        predecessor: Arc::clone(predecessor),
+        successor: successor.cloned(),
     }
 }
 
@@ -216,7 +290,8 @@ fn add_data_services(
     state: ProcessState<'_>,
     routing: &Routing,
     certificates: &mut Vec<Arc<Certificate>>,
-) -> Result<(), String> {
+) -> Result<Vec<ServiceHandle>, String> {
+    let mut services = Vec::new();
     for h2 in [true, false] {
         let same_protocol: Vec<&Listener> = listeners.iter().filter(|listener| listener.h2 == h2).collect();
         if same_protocol.is_empty() {
@@ -226,9 +301,9 @@ fn add_data_services(
         for listener in same_protocol {
             open(&mut service, listener, certificates)?;
         }
-        server.add_service(service);
+        services.push(server.add_service(service));
     }
-    Ok(())
+    Ok(services)
 }
 
 fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
@@ -273,14 +348,11 @@ fn conf(settings: &Settings) -> ServerConf {
         threads: server.threads.unwrap_or(cores),
         work_stealing: server.work_stealing,
         upstream_keepalive_pool_size: server.upstream_pool_size,
-        grace_period_seconds: Some((server.grace_period + DRAIN_MARGIN).as_secs()),
+        grace_period_seconds: Some((server.grace_period.max(server.drain()) + DRAIN_MARGIN).as_secs()),
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     };
     conf.ca_file = settings.tls.ca_file.as_ref().map(|path| path.display().to_string());
-    if let Some(path) = &server.upgrade_sock {
-        conf.upgrade_sock = path.display().to_string();
-    }
     conf
 }
 
@@ -316,15 +388,8 @@ fn buffers(listener: &Listener) -> L4BufferSettings {
     L4BufferSettings::default().read(read).write(4 << 10)
 }
 
-/// Checks that there is a usable upgrade socket. Pingora's own default is in /tmp, where any user could listen.
-fn can_take_over(settings: &Settings) -> Result<(), String> {
-    match &settings.server.upgrade_sock {
-        Some(_) => Ok(()),
-        None => Err("run --upgrade needs server.upgrade_sock, the same in the running process".to_owned()),
-    }
-}
-
-fn write_pid(settings: &Settings) -> Result<(), String> {
+/// Writes the process id, where the settings have a file for it.
+pub fn write_pid(settings: &Settings) -> Result<(), String> {
     let Some(path) = &settings.server.pid_file else { return Ok(()) };
     let pid = format!("{}\n", std::process::id());
     std::fs::write(path, pid).map_err(|why| format!("server.pid_file {}: {why}", path.display()))

@@ -69,6 +69,10 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
         let found = if addresses == Addresses::MustBeFree { &mut problems } else { &mut warnings };
         taken_addresses(settings, found);
     }
+    if settings.server.upgrade_sock.is_some() {
+        let message = "has no effect: `turnpike upgrade` needs no socket. Remove it";
+        warnings.push(("server.upgrade_sock".to_owned(), message.to_owned()));
+    }
     open_to_anyone(settings, &mut warnings);
     let warnings = warnings.iter().map(|(path, message)| draft.located(path, message)).collect();
     for (path, message) in &problems {
@@ -112,9 +116,7 @@ fn authorities(settings: &Settings, found: &mut Vec<Finding>) {
 }
 
 fn process_files(settings: &Settings) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-    let server = &settings.server;
-    let files = [("server.pid_file", &server.pid_file), ("server.upgrade_sock", &server.upgrade_sock)];
-    files.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)))
+    settings.server.pid_file.iter().map(|path| ("server.pid_file", path))
 }
 
 /// The URL. Whether there is a database is not a matter of the settings: a start goes on without one.

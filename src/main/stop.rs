@@ -1,8 +1,10 @@
-//! How the process stops: readiness fails first, then the listeners close, open requests drain, the rest is aborted.
+//! How the process stops: readiness fails first, then the listeners close, open requests drain, the rest is aborted. After a hand-over
+//! (`hand_over`) the listeners are another process's, and only the drain is left.
 //!
 //! Pingora sleeps its whole grace period even when no request is left, and then drops running requests silently.
 //! So its sleep is only the outer bound here; the drain ends the process.
 
+use super::hand_over::{Predecessor, Successor};
 use super::log_queue::LogQueue;
 use async_trait::async_trait;
 use memory::limits::{CountersFailure, Limits};
@@ -21,6 +23,9 @@ const READINESS_DELAY: Duration = Duration::from_millis(500);
 /// The drain is complete after this long without a request in flight: a connection accepted just now has not sent its
 /// request yet, and the last frames of an HTTP/2 response are written after its end.
 const QUIET_PERIOD: Duration = Duration::from_millis(300);
+/// The same after a hand-over, when clients still have connections to this process: those that they use until then are closed with a
+/// response, and not under a request.
+const QUIET_PERIOD_OF_PREDECESSOR: Duration = Duration::from_secs(5);
 /// Time after the grace period for error events to reach their clients, and for what was used until then to be counted and recorded: a busy
 /// machine takes a second to make the tokenizer.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -36,6 +41,7 @@ pub struct ShutdownSignals {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
     pub log: Arc<LogQueue>,
+    pub predecessor: Arc<Predecessor>,
 }
 
 #[async_trait]
@@ -51,12 +57,21 @@ impl ShutdownSignalWatch for ShutdownSignals {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => return self.stop_immediately().await,
-                _ = quit.recv() => {
-                    if self.has_successor() {
-                        log::info!(target: "turnpike", "handing the listeners to the new process");
-                        return ShutdownSignal::GracefulUpgrade;
+                _ = quit.recv() => tokio::select! {
+                    has_successor = self.hand_over() => {
+                        if has_successor {
+                            return ShutdownSignal::GracefulTerminate;
+                        }
                     }
-                }
+                    _ = terminate.recv() => {
+                        self.predecessor.give_up();
+                        break;
+                    }
+                    _ = interrupt.recv() => {
+                        self.predecessor.give_up();
+                        return self.stop_immediately().await;
+                    }
+                },
             }
         }
         self.shared.lifecycle.drain();
@@ -79,19 +94,25 @@ impl ShutdownSignals {
         ShutdownSignal::FastShutdown
     }
 
-    /// Whether a new process waits for our listeners. Without one, Pingora would stop anyway, and nothing would listen.
-    fn has_successor(&self) -> bool {
-        match &self.shared.settings().settings.server.upgrade_sock {
-            Some(path) if path.exists() => return true,
-            Some(path) => log::error!(
-                target: "turnpike", "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
-                path.display()
-            ),
-            None => {
-                log::error!(target: "turnpike", "SIGQUIT ignored: a hand-over needs server.upgrade_sock");
+    /// Starts another process that serves in place of this one. `false`: it could not, and this one serves on.
+    async fn hand_over(&self) -> bool {
+        log::info!(target: "turnpike", "starting a process to hand over to");
+        let predecessor = Arc::clone(&self.predecessor);
+        let outcome = tokio::task::spawn_blocking(move || predecessor.hand_over()).await;
+        let outcome = outcome.unwrap_or_else(|why| Err(why.to_string()));
+        match &outcome {
+            Ok(successor) => {
+                let _ =
+                    sd_notify::notify(&[NotifyState::MainPid(*successor), NotifyState::Status("serving")]);
+                self.shared.lifecycle.drain();
+                let left = self.shared.lifecycle.in_flight();
+                log::info!(target: "turnpike", "process {successor} serves now; {left} requests end here");
+                self.predecessor.report_metrics_while_draining();
             }
+            Err(why) => log::error!(target: "turnpike", "not handed over, this process serves on: {why}"),
         }
-        false
+        self.predecessor.report(&outcome);
+        outcome.is_ok()
     }
 }
 
@@ -134,6 +155,11 @@ pub struct Drain {
     pub caching: Arc<Caching>,
     pub limits: Arc<Limits>,
     pub grace: Duration,
+    /// How long requests may continue after a hand-over.
+    pub drain: Duration,
+    pub predecessor: Arc<Predecessor>,
+    /// Where this process took over from another.
+    pub successor: Option<Arc<Successor>>,
 }
 
 #[async_trait]
@@ -155,6 +181,7 @@ impl BackgroundService for Drain {
         self.caching.store.flush(CACHE_FLUSH_TIMEOUT).await;
         flush_access_log(&self.shared).await;
         close_ledger(&self.shared).await;
+        self.predecessor.send_last_metrics();
         log::info!(target: "turnpike", "stopped");
         log::logger().flush();
         self.log.flush(FINAL_FLUSH_TIMEOUT);
@@ -164,27 +191,36 @@ impl BackgroundService for Drain {
 
 impl Drain {
     async fn finish(&self) {
-        self.until_quiet(Instant::now() + self.grace).await;
+        let predecessor = self.predecessor.has_handed_over();
+        let longest = if predecessor { self.drain } else { self.grace };
+        self.until_quiet(Instant::now() + longest, predecessor).await;
         let left = self.shared.lifecycle.in_flight();
         if left > 0 {
-            log::warn!(target: "turnpike", "the grace period is over: {left} requests are aborted");
+            let period = if predecessor { "server.drain_seconds are" } else { "the grace period is" };
+            log::warn!(target: "turnpike", "{period} over: {left} requests are aborted");
             self.shared.lifecycle.abort();
-            self.until_quiet(Instant::now() + ABORT_TIMEOUT).await;
+            self.until_quiet(Instant::now() + ABORT_TIMEOUT, false).await;
         }
     }
 
-    /// Returns when no request has been in flight for [`QUIET_PERIOD`], or at the deadline.
-    async fn until_quiet(&self, deadline: Instant) {
+    /// Returns when no request has been in flight for a while, or at the deadline. `lingers`: clients may use their connections yet, and
+    /// what a process before this one counts passes through here.
+    async fn until_quiet(&self, deadline: Instant, lingers: bool) {
         let mut busy = Instant::now();
         loop {
             let now = Instant::now();
-            if self.shared.lifecycle.in_flight() > 0 {
+            let passes_on = lingers && self.successor.as_ref().is_some_and(|own| own.has_predecessor());
+            if self.shared.lifecycle.in_flight() > 0 || passes_on {
                 busy = now;
                 if now >= deadline {
                     return;
                 }
-            } else if now - busy >= QUIET_PERIOD {
-                return;
+            } else {
+                let has_clients = lingers && self.shared.connections.open() > 0;
+                let quiet = if has_clients { QUIET_PERIOD_OF_PREDECESSOR } else { QUIET_PERIOD };
+                if now - busy >= quiet {
+                    return;
+                }
             }
             sleep(Duration::from_millis(10)).await;
         }

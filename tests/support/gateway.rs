@@ -59,7 +59,7 @@ impl Gateway {
         let ports = Ports::free();
         let folder = Arc::new(tempfile::tempdir().unwrap());
         write_settings(&folder.path().join("turnpike.yaml"), yaml, ports);
-        let gateway = Self::launch(ports, folder, &[], prepare);
+        let gateway = Self::launch(ports, folder, prepare);
         let ready = until_blocking(|| match gateway.exited() {
             Some(status) => Some(Err(format!("it ended with {status}"))),
             None => (status_of(ports.control, "/readyz") == Some(200)).then_some(Ok(())),
@@ -71,19 +71,9 @@ impl Gateway {
         }
     }
 
-    /// Starts a second process on the same ports and settings, which waits for this one's listeners.
-    pub(crate) fn successor(&self) -> Self {
-        Self::launch(self.ports, Arc::clone(&self.folder), &["--upgrade"], &|_| {})
-    }
-
-    fn launch(
-        ports: Ports,
-        folder: Arc<tempfile::TempDir>,
-        arguments: &[&str],
-        prepare: &dyn Fn(&mut Command),
-    ) -> Self {
+    fn launch(ports: Ports, folder: Arc<tempfile::TempDir>, prepare: &dyn Fn(&mut Command)) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
-        command.args(["run", "-c", "turnpike.yaml"]).args(arguments).current_dir(folder.path());
+        command.args(["run", "-c", "turnpike.yaml"]).current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         prepare(&mut command);
         let mut process = command.spawn().unwrap();
@@ -103,7 +93,7 @@ impl Gateway {
         self.signal("KILL");
         let ended = until_blocking(|| self.exited());
         assert!(ended.is_some(), "it was killed");
-        let next = Self::launch(self.ports, Arc::clone(&self.folder), &[], &|_| {});
+        let next = Self::launch(self.ports, Arc::clone(&self.folder), &|_| {});
         let ready = until_blocking(|| (status_of(next.ports.control, "/readyz") == Some(200)).then_some(()));
         assert!(ready.is_some(), "{}", next.log());
         next

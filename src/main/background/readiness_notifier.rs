@@ -1,9 +1,11 @@
 //! Notifies systemd when the listeners accept connections, then feeds its watchdog.
 //!
-//! Sets readiness, too; a shutdown unsets it in `stop`.
+//! Sets readiness, too; a shutdown unsets it in `stop`. Where this process takes over from another, that one is notified first.
 
 use crate::announcement::Announcement;
+use crate::hand_over::{self, Successor};
 use crate::log_queue::LogQueue;
+use crate::{logging, serve};
 use async_trait::async_trait;
 use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
@@ -22,9 +24,21 @@ pub struct ReadinessNotifier {
     pub listeners: Vec<SocketAddr>,
     pub announcement: Announcement,
     pub log: Arc<LogQueue>,
+    /// Where this process takes over from another.
+    pub successor: Option<Arc<Successor>>,
 }
 
 impl ReadinessNotifier {
+    /// Has the process before stop, whose place this one takes. Without that one, nobody waits for this one either.
+    fn succeed(&self, successor: &Arc<Successor>) {
+        let served = successor.serve(&self.shared);
+        let served = served.and_then(|()| serve::write_pid(&self.shared.settings().settings));
+        if let Err(why) = served {
+            logging::fatal(&why);
+            std::process::exit(1);
+        }
+    }
+
     /// Says what is served where: to people, or to the log.
     fn announce(&self) {
         if io::stderr().is_terminal() {
@@ -46,6 +60,10 @@ impl BackgroundService for ReadinessNotifier {
             }
         }
         self.shared.lifecycle.serve();
+        if let Some(successor) = &self.successor {
+            self.succeed(successor);
+        }
+        hand_over::announce_process();
         let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
         log::info!(target: "turnpike", "serving on {:?}", self.listeners);
         self.announce();

@@ -11,6 +11,7 @@
 //! it may not hedge at all.
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 /// Counted requests after which both counters are halved.
 const WINDOW: f64 = 1_000.0;
@@ -19,15 +20,27 @@ const ROUNDING: f64 = 1e-9;
 
 /// The hedge budget of the process.
 #[derive(Debug, Default)]
-pub struct HedgeBudget(Mutex<Counts>);
+pub struct HedgeBudget(Mutex<HedgeCounts>);
 
-#[derive(Debug, Default)]
-struct Counts {
+/// The recent requests that might be hedged, and the hedges among them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HedgeCounts {
     requests: f64,
     hedges: f64,
 }
 
 impl HedgeBudget {
+    pub fn counts(&self) -> HedgeCounts {
+        *self.0.lock()
+    }
+
+    /// Goes on with the counts of another process.
+    pub fn set(&self, counts: HedgeCounts) {
+        let sound = |count: f64| if (0.0..WINDOW).contains(&count) { count } else { 0.0 };
+        *self.0.lock() = HedgeCounts { requests: sound(counts.requests), hedges: sound(counts.hedges) };
+    }
+
     /// Counts a request that may be hedged.
     pub fn deposit(&self) {
         let mut counts = self.0.lock();

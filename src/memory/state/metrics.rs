@@ -7,6 +7,7 @@ mod cache;
 mod exemplars;
 mod families;
 mod guardrails;
+mod inherited;
 mod ledger;
 mod limits;
 mod open_metrics;
@@ -23,6 +24,7 @@ use cache::CacheFamilies;
 use exemplars::Exemplars;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use guardrails::Guardrails;
+use inherited::Inherited;
 use knowledge::price::{Cost, CostStatus, money};
 use ledger::LedgerFamilies;
 pub use limits::CountersState;
@@ -61,6 +63,7 @@ pub struct Metrics {
     guardrails: Guardrails,
     cache: CacheFamilies,
     exemplars: Exemplars,
+    inherited: Inherited,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -129,6 +132,7 @@ impl Metrics {
             guardrails: Guardrails::new(&registry)?,
             cache: CacheFamilies::new(&registry)?,
             exemplars: Exemplars::default(),
+            inherited: Inherited::default(),
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -458,7 +462,25 @@ impl Metrics {
         if let Err(error) = written {
             log::error!(target: "turnpike", "the metrics could not be rendered: {error}");
         }
-        out
+        let whole = std::str::from_utf8(&out).ok().and_then(|page| self.inherited.add_to(page));
+        whole.map_or(out, String::into_bytes)
+    }
+
+    /// Adds the counters of the process before to those of this one. `page`: as that one's [`Metrics::render`], in place of its page
+    /// before; `in_flight`: the requests that it still serves.
+    pub fn inherit(&self, page: &str, in_flight: u64) {
+        self.inherited.set(page);
+        self.set_predecessor_in_flight(in_flight);
+    }
+
+    /// The requests that the process before still serves.
+    pub fn predecessor_in_flight(&self) -> u64 {
+        u64::try_from(self.traffic.predecessor_in_flight.get()).unwrap_or_default()
+    }
+
+    /// So many requests are still served by the process before.
+    pub fn set_predecessor_in_flight(&self, requests: u64) {
+        self.traffic.predecessor_in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
     }
 }
 

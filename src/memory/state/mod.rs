@@ -12,6 +12,7 @@ pub mod connection_count;
 pub mod credentials;
 pub mod data_runtimes;
 pub mod directory;
+pub mod handed_over;
 pub mod hedge_budget;
 pub mod held_bytes;
 pub mod jwks;

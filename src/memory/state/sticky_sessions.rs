@@ -3,9 +3,11 @@
 //! The key is a hash that `route` computes from what identifies the client. If the stored index no longer exists,
 //! `route` chooses again and stores that.
 
+use super::handed_over::age;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Maximum number of choices, about 100 bytes each. When full, the least recently used one is evicted.
@@ -25,6 +27,15 @@ pub struct StickySessions {
 struct Choice {
     index: u32,
     until: Instant,
+}
+
+/// A choice as another process gets it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StickyChoice {
+    pub key: [u8; 32],
+    pub index: u32,
+    /// How much longer it holds, milliseconds.
+    pub holds_for: u64,
 }
 
 impl Default for StickySessions {
@@ -59,6 +70,24 @@ impl StickySessions {
     /// The target index chosen for this key, until it expires.
     pub fn get(&self, key: &[u8; 32], now: Instant) -> Option<u32> {
         self.choices.get(key).filter(|choice| now < choice.until).map(|choice| choice.index)
+    }
+
+    /// The choices that hold at `now`.
+    pub fn choices(&self, now: Instant) -> Vec<StickyChoice> {
+        let held = self.choices.iter().filter(|(_, choice)| now < choice.until);
+        held.map(|(key, choice)| StickyChoice {
+            key: *key,
+            index: choice.index,
+            holds_for: age(now, choice.until),
+        })
+        .collect()
+    }
+
+    /// Takes the choices of another process.
+    pub fn remember(&self, choices: &[StickyChoice], now: Instant) {
+        for choice in choices {
+            self.insert(&choice.key, choice.index, Duration::from_millis(choice.holds_for), now);
+        }
     }
 
     /// Stores a choice for `ttl` and replaces an earlier one.

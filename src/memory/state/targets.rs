@@ -8,10 +8,12 @@
 //! permit is dropped instead, the attempt counts as `Ignored`.
 
 mod breaker;
+mod carried;
 mod eviction;
 mod ewma;
 
 pub use breaker::{CircuitState, CircuitStatus};
+pub use carried::TargetMemory;
 
 use breaker::{Breaker, Ticket};
 use ewma::LatencyEwma;
@@ -56,6 +58,8 @@ impl TargetId {
 #[derive(Debug, Default)]
 pub struct TargetRegistry {
     entries: Mutex<HashMap<Key, Arc<TargetState>>>,
+    /// What another process has learned of targets that no config has here yet.
+    carried: Mutex<HashMap<Key, Memory>>,
     /// Counts breaker transitions, by provider and `to`.
     transitions: Option<IntCounterVec>,
 }
@@ -130,7 +134,7 @@ impl TargetRegistry {
             id: id.clone(),
             policy: policy.cloned(),
             in_flight: AtomicU32::new(0),
-            memory: Mutex::default(),
+            memory: Mutex::new(self.carried.lock().remove(&key(id)).unwrap_or_default()),
             transitions,
         });
         entries.insert(key(id), Arc::clone(&target));

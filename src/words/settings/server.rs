@@ -13,11 +13,13 @@ pub struct Server {
     pub threads: Option<usize>,
     /// Idle threads take work from busy ones.
     pub work_stealing: bool,
-    /// Socket on which an old process hands its listeners to a new one.
+    /// Without effect: a hand-over needs no socket any more.
     pub upgrade_sock: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
     /// How long open streams may drain after a stop was requested.
     pub grace_period: Duration,
+    /// How long they may drain after a hand-over; `None`: as after a stop.
+    pub drain: Option<Duration>,
     /// Idle upstream connections kept per thread in each of the two pools: that of attempts and that of
     /// direct requests.
     pub upstream_pool_size: usize,
@@ -31,17 +33,24 @@ impl Default for Server {
             upgrade_sock: None,
             pid_file: None,
             grace_period: Duration::from_secs(30),
+            drain: None,
             upstream_pool_size: 128,
         }
     }
 }
 
 impl Server {
+    /// How long open streams may drain after a hand-over.
+    pub fn drain(&self) -> Duration {
+        self.drain.unwrap_or(self.grace_period)
+    }
+
     pub(super) const DOC: &str = "The process.";
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
+        let drain = "Seconds that requests and websockets of the process before may continue after an upgrade. Default: grace_period_seconds.";
         Some(Self {
             threads: table.get(
                 "threads",
@@ -57,7 +66,7 @@ impl Server {
             upgrade_sock: table.get(
                 "upgrade_sock",
                 FILE,
-                "Socket on which an old process hands its listeners to a new one.",
+                "Without effect: `turnpike upgrade` needs no socket.",
             ),
             pid_file: table.get("pid_file", FILE, "File for the process's id."),
             grace_period: table.or(
@@ -66,6 +75,7 @@ impl Server {
                 default.grace_period,
                 grace_period,
             ),
+            drain: table.get("drain_seconds", seconds(0, 604_800), drain),
             upstream_pool_size: table.or(
                 "upstream_pool_size",
                 whole(0, 65_536),

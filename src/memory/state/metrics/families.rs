@@ -44,6 +44,7 @@ pub(super) struct Traffic {
     pub requests: IntCounterVec,
     pub failures: IntCounterVec,
     pub in_flight: IntGauge,
+    pub predecessor_in_flight: IntGauge,
     pub overhead: HistogramVec,
     pub bytes_in: IntCounter,
     pub bytes_out: IntCounter,
@@ -164,6 +165,10 @@ impl Traffic {
                 &["code"],
             )?,
             in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
+            predecessor_in_flight: {
+                let help = "Requests that the process before still serves after an upgrade.";
+                add(r, IntGauge::new("turnpike_predecessor_requests_in_flight", help)?)?
+            },
             overhead: histograms(r, OVERHEAD, overhead, OVERHEAD_BUCKETS, &["operation"])?,
             bytes_in: bytes.with_label_values(&["in"]),
             bytes_out: bytes.with_label_values(&["out"]),

@@ -12,6 +12,8 @@
 //!     +------------------------- 5 probes succeed, or a reset from any state --------------------------+
 //! ```
 
+use crate::state::handed_over::{age, instant};
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use words::config::policies::BreakerPolicy;
 
@@ -45,6 +47,32 @@ enum State {
         in_flight: u32,
         succeeded: u32,
     },
+}
+
+/// A breaker as another process gets it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct BreakerMemory {
+    failures: u32,
+    /// How long ago the first failure in the window was, or it opened, milliseconds.
+    since: Option<u64>,
+    is_open: bool,
+    /// Probes that succeeded; `None`: it is not half-open.
+    succeeded: Option<u32>,
+}
+
+impl BreakerMemory {
+    /// The breaker of another process: attempts of that one are not reported here, so no probe is in flight.
+    pub(super) fn restored(self, now: Instant) -> Breaker {
+        let since = self.since.map(|since| instant(since, now));
+        let state = match (self.is_open, since, self.succeeded) {
+            (true, Some(since), None) => State::Open { since },
+            (true, Some(since), Some(succeeded)) => {
+                State::HalfOpen { since, last_probe_at: now, in_flight: 0, succeeded }
+            }
+            _ => State::Closed(since),
+        };
+        Breaker { state, failures: self.failures, generation: 0 }
+    }
 }
 
 impl Default for State {
@@ -81,6 +109,21 @@ pub enum CircuitState {
 }
 
 impl Breaker {
+    /// What another process needs to go on with it.
+    pub fn carried(&self, now: Instant) -> BreakerMemory {
+        let carried = |since: Option<Instant>, is_open, succeeded| BreakerMemory {
+            failures: self.failures,
+            since: since.map(|since| age(since, now)),
+            is_open,
+            succeeded,
+        };
+        match self.state {
+            State::Closed(first) => carried(first, false, None),
+            State::Open { since } => carried(Some(since), true, None),
+            State::HalfOpen { since, succeeded, .. } => carried(Some(since), true, Some(succeeded)),
+        }
+    }
+
     /// The status for a request at `now`. Changes nothing: an open breaker becomes half-open when an attempt starts,
     /// not by the passing of time.
     pub fn status(&self, policy: &BreakerPolicy, now: Instant) -> CircuitStatus {

@@ -2,6 +2,8 @@
 //!
 //! Not the duration of whole requests, and nothing about failures, which are the breaker's.
 
+use crate::state::handed_over::{age, instant};
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// After this long a sample has half its weight.
@@ -19,7 +21,27 @@ pub(super) struct LatencyEwma {
     last: Option<Instant>,
 }
 
+/// The average as another process gets it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct LatencyMemory {
+    sum: f64,
+    weight: f64,
+    /// How long ago the last sample was, milliseconds.
+    last: u64,
+}
+
+impl LatencyMemory {
+    pub(super) fn restored(self, now: Instant) -> LatencyEwma {
+        LatencyEwma { sum: self.sum, weight: self.weight, last: Some(instant(self.last, now)) }
+    }
+}
+
 impl LatencyEwma {
+    /// What another process needs to go on with it; `None` without a sample.
+    pub fn carried(&self, now: Instant) -> Option<LatencyMemory> {
+        Some(LatencyMemory { sum: self.sum, weight: self.weight, last: age(self.last?, now) })
+    }
+
     pub fn add(&mut self, spent: Duration, now: Instant) {
         let age = self.last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let fade = 0.5_f64.powf(age.as_secs_f64() / HALF_LIFE.as_secs_f64());

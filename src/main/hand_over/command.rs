@@ -1,0 +1,58 @@
+//! `turnpike upgrade`: has the running process start its successor, and waits for the outcome.
+
+use super::runtime_files::RuntimeFiles;
+use crate::{logging, output};
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A little longer than the process itself waits.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Has the process `pid` (by default the one that serves) replaced by `to` (by default the binary at the path that it was started
+/// from). Exits 1 when it serves on.
+pub fn run(to: Option<&Path>, pid: Option<i32>) -> ExitCode {
+    match upgrade(to, pid) {
+        Ok(id) => output::print(format!("process {id} serves now\n").as_bytes()),
+        Err(why) => logging::fatal(&why),
+    }
+}
+
+fn upgrade(to: Option<&Path>, pid: Option<i32>) -> Result<String, String> {
+    let files = RuntimeFiles::of_a_service().ok_or(
+        "upgrade needs RUNTIME_DIRECTORY, the folder of the running process that systemd sets (RuntimeDirectory=); \
+         without it, send SIGQUIT to a process whose binary or settings have changed",
+    )?;
+    let folder = files.folder().display();
+    let pid = pid.or_else(|| files.process()).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| format!("no process that serves: {folder} names none; name it by --pid"))?;
+    let to =
+        to.map(|file| file.canonicalize().map_err(|why| format!("{}: {why}", file.display()))).transpose()?;
+    files.request(to.as_deref()).map_err(|why| format!("{folder}: {why}"))?;
+    kill_process(pid, Signal::QUIT).map_err(|why| format!("process {}: {why}", pid.as_raw_nonzero()))?;
+    let deadline = Instant::now() + TIMEOUT;
+    while Instant::now() < deadline {
+        if let Some(outcome) = files.outcome() {
+            return outcome.map_err(|why| format!("not upgraded, the process that served serves on: {why}"));
+        }
+        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+            return Err(format!("process {} has ended", pid.as_raw_nonzero()));
+        }
+        sleep(Duration::from_millis(20));
+    }
+    let seconds = TIMEOUT.as_secs();
+    Err(format!(
+        "process {} did not hand over within {seconds} s. A version without `turnpike upgrade` cannot: restart the service",
+        pid.as_raw_nonzero()
+    ))
+}
+
+/// Whether the process runs another binary than this command's own: the package has been upgraded.
+pub fn program_has_changed(pid: i32) -> bool {
+    let file = |path: &str| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let theirs = file(&format!("/proc/{pid}/exe"));
+    theirs.is_some() && theirs != file("/proc/self/exe")
+}

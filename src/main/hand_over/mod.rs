@@ -1,0 +1,27 @@
+//! A new binary, or new settings, without a stop: the process that serves starts its successor and hands it the listeners.
+//!
+//! ```text
+//!   turnpike upgrade ──SIGQUIT──> predecessor                                   successor
+//!                                     │ starts it, with a socket as its input ─────>│ checks settings, store and itself
+//!                                     │<───────────────────────────────── Ready ────│ (or Failed: the predecessor goes on)
+//!                                     │── Listeners: sockets, what was learned ────>│ accepts beside the predecessor
+//!                                     │<─────────────────────────────── Serving ────│
+//!          MAINPID to systemd <───────│ stops accepting, ends its requests          │
+//!                                     │── Metrics, until its last request ended ───>│ adds them to its own
+//! ```
+//!
+//! Until `Serving` nothing is given away: whatever fails before it, the predecessor kills the successor and serves on. The successor is
+//! a child of the predecessor, so it has the same user, sandbox, credentials and control group, and systemd accepts it as the main
+//! process. Usage of limits is not sent: both processes keep it in the journal or in the shared counters.
+
+mod channel;
+mod command;
+mod listener_table;
+mod predecessor;
+mod runtime_files;
+mod successor;
+
+pub use command::{program_has_changed, run};
+pub use listener_table::ListenerTable;
+pub use predecessor::Predecessor;
+pub use successor::{Successor, announce_process};
