@@ -23,6 +23,8 @@ mod explain;
 mod hand_over;
 #[path = "main/key_commands.rs"]
 mod key_commands;
+#[path = "main/key_list.rs"]
+mod key_list;
 #[path = "main/ledger_opening.rs"]
 mod ledger_opening;
 #[path = "main/log_queue.rs"]
@@ -73,17 +75,18 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // Must come before any use of TLS: rustls has no default crypto provider in this build.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let file = cli.settings_file();
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
-        Command::Run { upgrade } => serve::run(&cli.config, upgrade),
-        Command::Check => check::run(&cli.config),
+        Command::Run { upgrade } => serve::run(&file, upgrade),
+        Command::Check => check::run(&file),
         // The package has put another binary there.
         Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run(None, Some(pid)),
         Command::Reload { pid } => reload::run(pid),
         Command::Upgrade { to, pid } => hand_over::run(to.as_deref(), pid),
-        Command::Explain { request, json } => explain::run(&cli.config, &request, json),
-        Command::Keys { command } => key_commands::run(&cli.config, command),
-        Command::Prices { command } => price_commands::run(&cli.config, command),
-        Command::Store { command } => store_commands::run(&cli.config, command),
+        Command::Explain { request, json } => explain::run(&file, &request, json),
+        Command::Keys { command } => key_commands::run(&file, command),
+        Command::Prices { command } => price_commands::run(&file, command),
+        Command::Store { command } => store_commands::run(&file, command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {
             output::print_json(&schema::build(&knowledge::provider::names().collect::<Vec<_>>()))

@@ -77,6 +77,7 @@ fn a_refused_command_names_the_reason_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let settings = folder.path().join("turnpike.yaml");
     std::fs::write(&settings, "").unwrap();
+    assert_eq!(turnpike(&["-c", settings.to_str().unwrap(), "store", "migrate"]).code, Some(0));
     let key = made(&settings, &["create", "--name", "k", "--scope", "configs.read", "--organisation"]);
     let id = id_of(&settings, &key);
     for (arguments, wanted) in [

@@ -46,6 +46,7 @@ mod client_keys;
 mod clients;
 mod cloud_credentials;
 mod commands;
+mod commands_in_a_shell;
 mod compaction;
 mod control;
 mod control_access;

@@ -55,6 +55,6 @@ fn location(file: &Path, snapshot: &SettingsSnapshot) -> Option<BlobLocation> {
         return Some(BlobLocation::Directory(directory.clone()));
     }
     let is_shared = settings.store.url.as_ref().is_some_and(|url| url.expose().starts_with("postgres"));
-    let state = store_opening::state_dir(file);
+    let state = store_opening::state_dir(file, settings);
     (!is_shared).then(|| BlobLocation::Directory(state.join("blobs")))
 }

@@ -5,7 +5,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An AI gateway: one HTTP endpoint in front of many model providers.
 #[derive(Debug, Parser)]
@@ -13,13 +13,27 @@ use std::path::PathBuf;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// The settings file.
-    #[arg(short, long, global = true, value_name = "FILE", default_value = DEFAULT_FILE, value_hint = clap::ValueHint::FilePath)]
-    pub config: PathBuf,
+    /// The settings file. Default: conf/turnpike.yaml, or /etc/turnpike/turnpike.yaml where only that one exists.
+    #[arg(short, long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: Option<PathBuf>,
 }
 
-/// The settings file when `-c` is not given, relative to the working directory.
-pub const DEFAULT_FILE: &str = "conf/turnpike.yaml";
+impl Cli {
+    /// The settings file that is named, or else the first that is there of those which are looked for.
+    pub fn settings_file(&self) -> PathBuf {
+        self.config.clone().unwrap_or_else(|| default_file(Path::exists).to_owned())
+    }
+}
+
+/// Where the settings are looked for when `-c` is not given: in a checkout, and where the packages have them.
+const DEFAULT_FILES: [&str; 2] = ["conf/turnpike.yaml", "/etc/turnpike/turnpike.yaml"];
+
+/// The first of the files that is there; without any, the first of all.
+fn default_file(exists: impl Fn(&Path) -> bool) -> &'static Path {
+    let [first, _] = DEFAULT_FILES;
+    let found = DEFAULT_FILES.into_iter().find(|file| exists(Path::new(file)));
+    Path::new(found.unwrap_or(first))
+}
 
 const AFTER_HELP: &str = "\
 Exit status: 0 success; 1 a problem, which is printed; 2 a wrong command line.
@@ -61,17 +75,19 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make, list, rotate and revoke stored service keys, with or without a running gateway.
+    /// Make, list, rotate and revoke stored service keys, with or without a running gateway. Needs no provider's key. Run it as root
+    /// or as the user of the gateway.
     Keys {
         #[command(subcommand)]
         command: KeyCommand,
     },
-    /// Look after the store of the control plane. Run it as the user of the gateway; the gateway may run meanwhile.
+    /// Look after the store of the control plane; the gateway may run meanwhile. Needs no provider's key. Run it as root or as the user
+    /// of the gateway.
     Store {
         #[command(subcommand)]
         command: StoreCommand,
     },
-    /// Show what models cost, check files of prices, compare catalogues.
+    /// Show what models cost, check files of prices, compare catalogues. Needs no provider's key.
     Prices {
         #[command(subcommand)]
         command: PriceCommand,
@@ -117,8 +133,12 @@ pub enum KeyCommand {
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
     },
-    /// List all keys: id, public id, name, type, workspace, status, scopes.
-    List,
+    /// List all keys: id, public id, name, type, workspace, status, and the scopes below.
+    List {
+        /// Print them in JSON, with every scope and the expiry.
+        #[arg(long)]
+        json: bool,
+    },
     /// Give a key another secret and print it, once.
     Rotate {
         /// Its id or public id.
@@ -137,7 +157,7 @@ pub enum KeyCommand {
 /// What `turnpike store` does.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Make the database, or bring its tables up to date. A start does so, too.
+    /// Make the database, or bring its tables up to date. A start does so, too; no other command makes one.
     Migrate,
     /// Copy the database of this moment into a new SQLite file, also from PostgreSQL. Its secrets stay sealed under the master
     /// key, which it does not hold.
@@ -182,4 +202,17 @@ pub fn completions(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "turnpike", &mut text);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_a_package_are_found_without_a_flag() {
+        let [checkout, packaged] = DEFAULT_FILES.map(Path::new);
+        assert_eq!(default_file(|_| true), checkout);
+        assert_eq!(default_file(|file| file == packaged), packaged);
+        assert_eq!(default_file(|_| false), checkout);
+    }
 }

@@ -4,14 +4,13 @@
 //! Works on the store itself, with the rights of whoever can read it. The API for the same is `control`'s.
 
 use super::command_line::KeyCommand;
-use super::{logging, output, read, store_opening};
+use super::{key_list, logging, output, read, store_opening};
 use jiff::Timestamp;
 use memory::auth::DEFAULT_WORKSPACE;
 use memory::auth::key_body::KeyBody;
 use memory::auth::key_format::KeyHash;
 use memory::auth::key_records::{self, MAX_TRANSITION_MS, TRANSITION_MS};
 use memory::store::{Change, Kind, Record, Status, Store, StoreOptions};
-use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,11 +19,14 @@ use words::settings::scopes::{KeyType, ScopeSet};
 
 /// Runs a command on the store and prints the outcome.
 pub fn run(file: &Path, command: KeyCommand) -> ExitCode {
-    let settings = match read::settings(file) {
+    let settings = match read::sections(file, &store_opening::SECTIONS) {
         Ok(settings) => settings,
         Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
-    let options = store_opening::options(file, &settings);
+    let options = match store_opening::existing(file, &settings) {
+        Ok(options) => options,
+        Err(why) => return logging::fatal(&why),
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),
@@ -36,6 +38,7 @@ pub fn run(file: &Path, command: KeyCommand) -> ExitCode {
 }
 
 async fn execute(options: StoreOptions, command: KeyCommand) -> Result<String, String> {
+    store_opening::check_tables(&options).await?;
     let store = Store::open(options).await.map_err(|why| why.to_string())?;
     if let Some(why) = store.health().why {
         return Err(format!("the store is not available: {why}"));
@@ -46,7 +49,7 @@ async fn execute(options: StoreOptions, command: KeyCommand) -> Result<String, S
             let workspace = if organisation { None } else { Some(workspace) };
             create(&store, &name, &scopes, workspace, expires_at.as_deref()).await
         }
-        KeyCommand::List => Ok(list(&store)),
+        KeyCommand::List { json } => Ok(key_list::print(&store.catalog(), json)),
         KeyCommand::Rotate { key, transition_ms } => rotate(&store, &key, transition_ms).await,
         KeyCommand::Revoke { key } => {
             let record = find(&store, &key)?;
@@ -127,33 +130,6 @@ fn find(store: &Store, named: &str) -> Result<Arc<Record>, String> {
     let mut keys = catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active);
     let found = keys.find(|record| record.id.to_string() == named || record.slug.as_deref() == Some(named));
     found.cloned().ok_or_else(|| format!("there is no key {named}; turnpike keys list shows them"))
-}
-
-fn list(store: &Store) -> String {
-    let catalog = store.catalog();
-    let now = Timestamp::now();
-    let mut out = String::new();
-    for record in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
-        let Ok(body) = KeyBody::parse(&record.body) else {
-            let _ = writeln!(out, "{}\tcannot be read", record.id);
-            continue;
-        };
-        let workspace = record.workspace.and_then(|id| catalog.get(Kind::Workspace, id));
-        let workspace = workspace.and_then(|record| record.slug.as_deref()).unwrap_or("-");
-        let is_expired = body.expires_at.is_some_and(|end| end <= now);
-        let status = if is_expired { "expired" } else { "active" };
-        let scopes = body.scopes.join(",");
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            out,
-            "{}\t{}\t{}\t{}\t{workspace}\t{status}\t{scopes}",
-            record.id,
-            record.slug.as_deref().unwrap_or("-"),
-            body.name,
-            body.kind.as_str(),
-        );
-    }
-    out
 }
 
 async fn rotate(store: &Store, key: &str, transition_ms: i64) -> Result<String, String> {

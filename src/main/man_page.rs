@@ -28,8 +28,11 @@ const SECTIONS: &[Section] = &[
     (
         "FILES",
         &[
-            ("/etc/turnpike/turnpike.yaml", "The settings, under the shipped systemd unit."),
             ("conf/turnpike.yaml", "The settings when no -c is given, in the working directory."),
+            (
+                "/etc/turnpike/turnpike.yaml",
+                "The settings under the shipped systemd unit, and when no -c is given and there is no conf/turnpike.yaml.",
+            ),
             (
                 "/var/lib/turnpike, conf/data",
                 "The store (turnpike.db), its master key (master.key) and its last snapshot, under the shipped unit and from a \
@@ -47,7 +50,11 @@ const SECTIONS: &[Section] = &[
                 "The directory with the files that the settings refer to as credential:NAME. systemd sets it \
                  (LoadCredential=).",
             ),
-            ("STATE_DIRECTORY", "The directory of the store. systemd sets it (StateDirectory=)."),
+            (
+                "STATE_DIRECTORY",
+                "The directory of the store, unless server.state_dir names one. systemd sets it (StateDirectory=). Without both: \
+                 /var/lib/turnpike for settings below /etc/turnpike, else data beside the settings.",
+            ),
             ("NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd, for readiness and its watchdog."),
         ],
     ),

@@ -38,7 +38,7 @@ pub fn run(file: &Path, command: PriceCommand) -> ExitCode {
 
 /// The prices that a start with these settings has, except that a URL is not fetched.
 fn book(file: &Path) -> Result<PriceBook, String> {
-    let settings = read::settings(file).map_err(|error| read::unusable(file, &error))?;
+    let settings = read::sections(file, &["prices"]).map_err(|error| read::unusable(file, &error))?;
     let overlay = match &settings.prices.overlay {
         Some(path) => overlay(path)?,
         None => Overlay::default(),

@@ -36,6 +36,17 @@ pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
     draft(file)?.finish().map_err(SettingsError::Problems)
 }
 
+/// The settings for a command that uses these sections only. A variable or credential that is missing elsewhere, such as the key of a
+/// provider, is not missed: a shell does not have what a service has. Whether accounts are complete is not checked.
+///
+/// # Errors
+/// The file cannot be read, or the other problems in it.
+pub fn sections(file: &Path, used: &[&str]) -> Result<Settings, SettingsError> {
+    let draft =
+        with_sources(file, |text, sources, checks| Draft::read_sections(text, sources, checks, used))?;
+    draft.finish().map_err(SettingsError::Problems)
+}
+
 /// As [`settings`], and checks on this machine what a start needs: certificates, files and directories, addresses.
 ///
 /// # Errors
@@ -74,7 +85,11 @@ pub fn overlay_warnings(overlay: &Overlay) -> impl Iterator<Item = String> {
     unknown.into_iter().map(|name| format!("has prices of {name:?}, which {}", provider::unknown(name)))
 }
 
-fn draft(file: &Path) -> Result<Draft, SettingsError> {
+/// Reads the file with the references of this process and the checks of the providers.
+fn with_sources(
+    file: &Path,
+    read: impl FnOnce(&str, &SecretSources<'_>, &Checks<'_>) -> Draft,
+) -> Result<Draft, SettingsError> {
     let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
     let checks = Checks {
@@ -82,7 +97,11 @@ fn draft(file: &Path) -> Result<Draft, SettingsError> {
         account: &provider::check_account,
         custom_host: &|_| Ok(()),
     };
-    let mut draft = Draft::read(&text, &sources, &checks);
+    Ok(read(&text, &sources, &checks))
+}
+
+fn draft(file: &Path) -> Result<Draft, SettingsError> {
+    let mut draft = with_sources(file, Draft::read)?;
     let found = draft.settings().map(|settings| stored_calls::problems(settings, SystemTime::now()));
     let found = found.unwrap_or_default();
     let sound: HashSet<&str> =

@@ -11,11 +11,18 @@ use std::process::ExitCode;
 
 /// Runs a command on the store and prints the outcome.
 pub fn run(file: &Path, command: StoreCommand) -> ExitCode {
-    let settings = match read::settings(file) {
+    let settings = match read::sections(file, &store_opening::SECTIONS) {
         Ok(settings) => settings,
         Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
-    let options = store_opening::options(file, &settings);
+    let found = match command {
+        StoreCommand::Migrate => Ok(store_opening::options(file, &settings)),
+        _ => store_opening::existing(file, &settings),
+    };
+    let options = match found {
+        Ok(options) => options,
+        Err(why) => return logging::fatal(&why),
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),
@@ -31,11 +38,8 @@ async fn execute(options: StoreOptions, command: StoreCommand) -> Result<String,
     let name = location.describe();
     let key_file = key_file(&options, &location);
     let makes_key = key_file.as_ref().is_some_and(|file| !file.exists());
-    if let (Location::File(file), false) = (&location, matches!(command, StoreCommand::Migrate))
-        && !file.exists()
-    {
-        let why = format!("there is no database at {}", file.display());
-        return Err(StoreError::Unavailable(why));
+    if !matches!(command, StoreCommand::Migrate) {
+        store_opening::check_tables(&options).await.map_err(StoreError::Unavailable)?;
     }
     let store = Store::open(options).await?;
     if let Some(why) = store.health().why {

@@ -1,9 +1,11 @@
-//! Opens the store at a start, and puts into a new one what every store has.
+//! Finds the store by the settings and the environment; opens it at a start, and puts into a new one what every store has.
 //!
-//! The store itself is `store`'s; what is put into it is the control plane's.
+//! The service and every command find it here, by one rule. The store itself is `store`'s; what is put into it is the control plane's.
 
 use control::first_start;
-use memory::store::{Store, StoreOptions};
+use memory::store::{Location, Schema, StateDir, Store, StoreOptions};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use words::config::secret::Secret;
@@ -15,6 +17,9 @@ pub struct Opened {
     pub administrator_key: Option<Secret>,
 }
 
+/// The sections of the settings that say where the store is and how it is opened.
+pub const SECTIONS: [&str; 2] = ["server", "store"];
+
 /// Opens the store that the settings name.
 ///
 /// # Errors
@@ -22,8 +27,10 @@ pub struct Opened {
 pub fn open(file: &Path, settings: &Settings) -> Result<Opened, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| format!("store: {why}"))?;
+    let options = options(file, settings);
+    warn_of_unused(file, &options);
     runtime.block_on(async {
-        let store = Store::open(options(file, settings)).await.map_err(|why| format!("store: {why}"))?;
+        let store = Store::open(options).await.map_err(|why| format!("store: {why}"))?;
         let administrator_key = match first_start::run(&store, settings).await {
             Ok(key) => key,
             Err(why) => {
@@ -35,13 +42,81 @@ pub fn open(file: &Path, settings: &Settings) -> Result<Opened, String> {
     })
 }
 
+/// Warns of a database that a version which had its state beside these settings has left.
+fn warn_of_unused(file: &Path, options: &StoreOptions) {
+    let unused = file.with_file_name("data").join("turnpike.db");
+    if let Ok(Location::File(database)) = options.location()
+        && !database.exists()
+        && unused.exists()
+    {
+        log::warn!(
+            target: "turnpike",
+            "there is no database at {} yet, and one at {} that is not used: name its directory with server.state_dir, if it is the one",
+            database.display(),
+            unused.display()
+        );
+    }
+}
+
 /// Where the store is, by the settings and the environment.
 pub fn options(file: &Path, settings: &Settings) -> StoreOptions {
-    StoreOptions::new(&settings.store, state_dir(file))
+    StoreOptions::new(&settings.store, state_dir(file, settings))
 }
 
 /// The directory of what outlives the process.
-pub fn state_dir(file: &Path) -> PathBuf {
-    let directory = std::env::var("STATE_DIRECTORY").ok();
-    StoreOptions::state_dir(directory.as_deref(), file)
+pub fn state_dir(file: &Path, settings: &Settings) -> PathBuf {
+    found_state_dir(file, settings).path
+}
+
+/// The same, with what named it.
+pub fn found_state_dir(file: &Path, settings: &Settings) -> StateDir {
+    let variable = std::env::var("STATE_DIRECTORY").ok();
+    StateDir::find(settings.server.state_dir.as_deref(), variable.as_deref(), file)
+}
+
+/// As [`options`], for a command, which must never make a database: another one than the gateway's would be found empty, without a
+/// word, and be backed up.
+///
+/// # Errors
+/// There is none, or this user may not use it: where it was looked for, and what to do.
+pub fn existing(file: &Path, settings: &Settings) -> Result<StoreOptions, String> {
+    let options = options(file, settings);
+    let location = options.location().map_err(|why| why.to_string())?;
+    let Location::File(database) = location else { return Ok(options) };
+    let shown = database.display();
+    match access(&database, Access::READ_OK | Access::WRITE_OK) {
+        Ok(()) => Ok(options),
+        Err(Errno::NOENT | Errno::NOTDIR) => {
+            let named = match &settings.store.url {
+                Some(_) => "store.url",
+                None => found_state_dir(file, settings).source.as_str(),
+            };
+            Err(format!(
+                "there is no database at {shown} ({named}). Where is that of the gateway? Name its directory with server.state_dir or \
+                 STATE_DIRECTORY=DIRECTORY, or give -c the settings that the gateway has. The first start of a gateway makes one, and \
+                 so does `turnpike store migrate`"
+            ))
+        }
+        Err(why) => Err(format!(
+            "the database {shown} cannot be used by user {}: {why}. Run the command as root, which leaves every file to its owner, \
+             or as the user of the gateway (runuser -u turnpike -- turnpike ...)",
+            rustix::process::geteuid().as_raw()
+        )),
+    }
+}
+
+/// Whether the database that was found has the tables of a store: to open it would make them.
+///
+/// # Errors
+/// It has none. What else is wrong with it shows when it is opened.
+pub async fn check_tables(options: &StoreOptions) -> Result<(), String> {
+    let location = options.location().map_err(|why| why.to_string())?;
+    match Schema::of(&location).await {
+        Ok(Schema { found: 0, .. }) => Err(format!(
+            "{} has no tables of a store. Is it the database of the gateway (store.url)? The first start of a gateway makes them, and so \
+             does `turnpike store migrate`",
+            location.describe()
+        )),
+        _ => Ok(()),
+    }
 }

@@ -6,13 +6,13 @@ use super::rows::record;
 use super::sealing::{Keyring, NONCE_LEN, random};
 use super::sql::{Dialect, ResultRow, Value, WrongType};
 use super::statements::values;
-use super::{Catalog, Kind, Record, Sealed, StoreError};
+use super::{Catalog, Kind, Record, Sealed, StoreError, keep_owner, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Serialize, Serializer};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -42,12 +42,15 @@ impl DiskSnapshot {
     /// # Errors
     /// `Full`, `Unavailable`: what the system refuses. The previous file is still there.
     pub fn save(&self, catalog: &Catalog, keys: &Keyring) -> Result<(), StoreError> {
-        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
         let part = self.file.with_extension(format!("part.{}", std::process::id()));
         let open = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            make_private_folder(folder)?;
             let _ = std::fs::remove_file(&part);
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)
+            let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+            keep_owner(&part, folder)?;
+            Ok(out)
         };
         let out = open().map_err(|why| self.refused(&why))?;
         let saved = self.write(&out, catalog, keys).and_then(|()| {

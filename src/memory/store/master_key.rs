@@ -2,14 +2,14 @@
 //!
 //! Not here: sealing, and where `rekey` gets a new key.
 
-use super::StoreError;
 use super::sealing::{KEY_BYTES, Keyring, random};
+use super::{StoreError, keep_owner, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use words::config::secret::Secret;
 
@@ -96,10 +96,9 @@ pub(crate) fn make_file(file: &Path) -> Result<bool, StoreError> {
     let failed = |why: std::io::Error| {
         StoreError::Unavailable(format!("the master key {} cannot be made: {why}", file.display()))
     };
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    }
-    let whole = write_new(file, &[generate()?]).map_err(failed)?;
+    let folder = folder(file);
+    make_private_folder(folder).map_err(failed)?;
+    let whole = write_new(file, &[generate()?], folder).map_err(failed)?;
     // A second process that starts at the same time must not replace the key of the first: a link fails where one is.
     let linked = std::fs::hard_link(&whole, file);
     let _ = std::fs::remove_file(&whole);
@@ -113,12 +112,13 @@ pub(crate) fn make_file(file: &Path) -> Result<bool, StoreError> {
 /// Replaces the keys of the file, the first of which seals.
 pub(crate) fn replace_file(file: &Path, keys: &[[u8; KEY_BYTES]]) -> Result<(), StoreError> {
     let failed = |why: std::io::Error| unreadable(file, &format!("cannot be written: {why}"));
-    let whole = write_new(file, keys).map_err(failed)?;
+    // Of the same owner: a gateway that runs reads the file again.
+    let whole = write_new(file, keys, file).map_err(failed)?;
     std::fs::rename(whole, file).and_then(|()| sync_directory(file)).map_err(failed)
 }
 
-/// Writes the keys to a new file beside `file` that only its owner can read.
-fn write_new(file: &Path, keys: &[[u8; KEY_BYTES]]) -> std::io::Result<PathBuf> {
+/// Writes the keys to a new file beside `file` that only its owner can read, who is that of `like`.
+fn write_new(file: &Path, keys: &[[u8; KEY_BYTES]], like: &Path) -> std::io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = file.with_file_name(format!(".{name}.{}", std::process::id()));
     let mut text = String::new();
@@ -132,14 +132,16 @@ fn write_new(file: &Path, keys: &[[u8; KEY_BYTES]]) -> std::io::Result<PathBuf> 
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     out.write_all(text.as_bytes())?;
     out.sync_all()?;
+    keep_owner(&path, like)?;
     Ok(path)
 }
 
 fn sync_directory(file: &Path) -> std::io::Result<()> {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
+    File::open(folder(file))?.sync_all()
+}
+
+fn folder(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn warn_if_readable_by_others(file: &Path) {

@@ -22,9 +22,11 @@ mod queued_write;
 pub mod record;
 mod rekey;
 mod rows;
+pub mod schema;
 mod sealing;
 pub(crate) mod sql;
 pub(crate) mod sqlite;
+pub mod state_dir;
 mod statements;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 pub mod store;
@@ -38,8 +40,11 @@ pub use kind::Kind;
 pub(crate) use open_files::OpenFiles;
 pub use options::{Location, StoreOptions};
 pub use pepper::Pepper;
-pub(crate) use private_file::make_private;
+pub use private_file::write_private;
+pub(crate) use private_file::{keep_owner, make_private, make_private_folder};
 pub use record::{Change, Record, Sealed, Status};
+pub use schema::Schema;
+pub use state_dir::{StateDir, StateDirSource};
 pub use store::Store;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::StoreError;
 use super::master_key::KeySource;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use words::config::secret::Secret;
 use words::settings::StoreSettings;
 
@@ -23,7 +23,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// What the settings say; `state_dir` as [`state_dir`](Self::state_dir) finds it.
+    /// What the settings say; `state_dir` as [`StateDir`](super::StateDir) finds it.
     pub fn new(settings: &StoreSettings, state_dir: PathBuf) -> Self {
         Self {
             url: settings.url.clone(),
@@ -40,15 +40,6 @@ impl StoreOptions {
             state_dir: PathBuf::new(),
             encryption_key: None,
             previous_encryption_keys: Vec::new(),
-        }
-    }
-
-    /// The state directory where the settings name none: systemd's `$STATE_DIRECTORY` (the first, if there are several), else
-    /// `data` beside the settings file.
-    pub fn state_dir(state_directory: Option<&str>, settings_file: &Path) -> PathBuf {
-        match state_directory.and_then(|list| list.split(':').find(|path| !path.is_empty())) {
-            Some(path) => PathBuf::from(path),
-            None => settings_file.parent().unwrap_or(Path::new("")).join("data"),
         }
     }
 
@@ -183,15 +174,5 @@ mod tests {
         let options = StoreOptions { url: Some(url), ..StoreOptions::in_memory() };
         let why = options.key_source(&options.location().unwrap()).unwrap_err();
         assert!(why.is_fatal() && why.to_string().contains("store.encryption_key"), "{why}");
-    }
-
-    #[test]
-    fn the_state_is_where_systemd_wants_it_or_next_to_the_settings() {
-        let settings = Path::new("conf/turnpike.yaml");
-        let found = |variable| StoreOptions::state_dir(variable, settings);
-        assert_eq!(found(Some("/var/lib/a:/var/lib/b")), Path::new("/var/lib/a"));
-        assert_eq!(found(Some("")), Path::new("conf/data"));
-        assert_eq!(found(None), Path::new("conf/data"));
-        assert_eq!(StoreOptions::state_dir(None, Path::new("t.yaml")), Path::new("data"));
     }
 }

@@ -45,6 +45,23 @@ impl Draft {
         Self { node, resolved, settings, problems }
     }
 
+    /// As [`Draft::read`], for a use of these sections only: a reference elsewhere that cannot be resolved is no problem, nor is what
+    /// follows from it. The value there is the text of the reference.
+    pub fn read_sections(
+        text: &str,
+        sources: &SecretSources<'_>,
+        checks: &Checks<'_>,
+        used: &[&str],
+    ) -> Self {
+        let mut draft = Self::read(text, sources, checks);
+        let is_used = |path: &str| used.iter().any(|section| is_below(path, section));
+        let ignored: Vec<&str> = draft.resolved.failed().filter(|path| !is_used(path)).collect();
+        let follows =
+            |path: &str| ignored.iter().any(|failed| is_below(failed, path) || is_below(path, failed));
+        draft.problems.retain(|problem| is_used(&problem.path) || !follows(&problem.path));
+        draft
+    }
+
     /// The settings as far as they could be read: a key with a problem has its default or is left out.
     pub fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref()
@@ -52,11 +69,7 @@ impl Draft {
 
     /// Whether nothing at or below `path` has a problem, so that its value is the one that the file gives.
     pub fn is_sound(&self, path: &str) -> bool {
-        let below = |problem: &Problem| match problem.path.strip_prefix(path) {
-            Some(rest) => rest.is_empty() || rest.starts_with(['.', '[']),
-            None => false,
-        };
-        !self.problems.iter().any(below)
+        !self.problems.iter().any(|problem| is_below(&problem.path, path))
     }
 
     /// Adds a problem that another check found.
@@ -98,6 +111,11 @@ impl Draft {
             _ => Err(self.problems),
         }
     }
+}
+
+/// Whether `path` is `above` or below it.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The first segment of `path` in `node`: its name there, its value, and the rest of the path. A slug may have dots, so
@@ -164,6 +182,28 @@ limits: {max_body_bytes: 1}
             let found = draft.located(path, "m");
             assert_eq!((found.place, found.path.as_str()), (place, shown), "{path}");
         }
+    }
+
+    #[test]
+    fn a_command_misses_no_reference_of_other_sections() {
+        let text = "\
+providers:
+  a: {provider: openai, api_key: 'credential:openai', custom_host: '${HOST}/v1'}
+auth: {keys: [{name: a, key: '${KEY}'}]}
+listen: {data: ['${ADDRESS}']}
+store: {url: '${DATABASE}'}
+";
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err("it is not there".to_owned()) };
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let paths =
+            |text: &str, used: &[&str]| match Draft::read_sections(text, &sources, &checks, used).finish() {
+                Ok(_) => Vec::new(),
+                Err(problems) => problems.into_iter().map(|problem| problem.path).collect(),
+            };
+        assert_eq!(paths(text, &["prices"]), Vec::<String>::new());
+        assert_eq!(paths(text, &["server", "store"]), ["store.url"]);
+        // A mistake is one everywhere: it may hide a section.
+        assert_eq!(paths(&format!("{text}stroe: {{}}\n"), &["prices"]), ["stroe"]);
     }
 
     #[test]

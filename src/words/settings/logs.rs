@@ -164,9 +164,9 @@ impl Logs {
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE. Default: the store's where that is PostgreSQL, else \
-                   logs.db in $STATE_DIRECTORY or in data/ beside this file.";
+                   logs.db in server.state_dir.";
         let payloads = "Whose bodies are kept: of no request, of failed ones, of all.";
-        let spool_dir = "Default: spool in $STATE_DIRECTORY or in data/ beside this file.";
+        let spool_dir = "Default: spool in server.state_dir.";
         let retention = "How long things are kept: hours (36h), days (30d), weeks (4w) or forever. Deletion is by whole days.";
         let denied = list(OneOf(&EXPORT_FIELDS), "A member.");
         let denied = table.get("export_denied_fields", denied, "Members of a log that no export may have.");

@@ -66,6 +66,11 @@ impl Resolved {
         text
     }
 
+    /// The paths of the references that could not be resolved.
+    pub(super) fn failed(&self) -> impl Iterator<Item = &str> {
+        self.failed.iter().map(String::as_str)
+    }
+
     /// Whether the reference at `path` could not be resolved; other problems at that path follow from it.
     pub(super) fn failed_at(&self, path: &str) -> bool {
         self.failed.contains(path)

@@ -16,6 +16,8 @@ pub struct Server {
     /// Without effect: a hand-over needs no socket any more.
     pub upgrade_sock: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
+    /// What outlives the process is there. `None`: `$STATE_DIRECTORY`, and what follows from where the settings file is.
+    pub state_dir: Option<PathBuf>,
     /// How long open streams may drain after a stop was requested.
     pub grace_period: Duration,
     /// How long they may drain after a hand-over; `None`: as after a stop.
@@ -32,6 +34,7 @@ impl Default for Server {
             work_stealing: true,
             upgrade_sock: None,
             pid_file: None,
+            state_dir: None,
             grace_period: Duration::from_secs(30),
             drain: None,
             upstream_pool_size: 128,
@@ -49,6 +52,8 @@ impl Server {
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
+        let state_dir = "Directory of what outlives the process: databases, master key, files of batches. Default: \
+                         $STATE_DIRECTORY, else /var/lib/turnpike for settings below /etc/turnpike, else data/ beside this file.";
         let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
         let drain = "Seconds that requests and websockets of the process before may continue after an upgrade. Default: grace_period_seconds.";
         Some(Self {
@@ -69,6 +74,7 @@ impl Server {
                 "Without effect: `turnpike upgrade` needs no socket.",
             ),
             pid_file: table.get("pid_file", FILE, "File for the process's id."),
+            state_dir: table.get("state_dir", FILE, state_dir),
             grace_period: table.or(
                 "grace_period_seconds",
                 seconds(0, 86_400),

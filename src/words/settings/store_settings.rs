@@ -36,7 +36,7 @@ impl StoreSettings {
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE where several gateways share it. Default: turnpike.db in \
-                   $STATE_DIRECTORY, else in data/ beside this file.";
+                   server.state_dir.";
         let current = "The master key of the secrets in it: 32 bytes as 64 hex digits or in base64. Default: master.key beside the \
                        database, made at the first start.";
         let previous = "Master keys of before, which still unseal while `turnpike store rekey` runs.";

@@ -104,8 +104,9 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
         ..Limits::default()
     };
     assert_eq!(settings.limits, limits);
-    let server = Server { threads: Some(4), upgrade_sock: None, pid_file: None, ..Server::default() };
-    assert_eq!(Server { upgrade_sock: None, pid_file: None, ..settings.server }, server);
+    let server = Server { threads: Some(4), ..Server::default() };
+    assert_eq!(settings.server.state_dir.as_deref(), Some("/var/lib/turnpike".as_ref()));
+    assert_eq!(Server { upgrade_sock: None, pid_file: None, state_dir: None, ..settings.server }, server);
     assert_eq!(settings.log, Log::default());
     assert_eq!(settings.access_log, AccessLog::File("/var/log/turnpike/access.log".into()));
     assert_eq!(settings.header_prefixes, ["x-gateway-", "x-portkey-"]);

@@ -45,7 +45,7 @@ async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreErr
 }
 
 /// The last step that the database has seen; 0 for a new one.
-async fn version(client: &Object, history: &str) -> Result<i64, StoreError> {
+pub(super) async fn version(client: &Object, history: &str) -> Result<i64, StoreError> {
     let table = "SELECT to_regclass($1) IS NOT NULL";
     let has_table: bool = client.query_one(table, &[&history]).await?.try_get(0)?;
     if !has_table {

@@ -18,7 +18,7 @@ use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::queued_write::{QUEUE, QueuedWrite};
 use super::sql::Dialect;
-use super::{Change, Kind, Record, StoreError, statements};
+use super::{Change, Kind, Record, Schema, StoreError, statements};
 use async_trait::async_trait;
 pub use connections::{Connections, connections, pool};
 use deadpool_postgres::{Object, Pool};
@@ -99,6 +99,16 @@ pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
         runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
     }
     Ok(database)
+}
+
+/// The version of the tables of a database.
+///
+/// # Errors
+/// As [`connect`].
+pub(super) async fn schema(text: &str) -> Result<Schema, StoreError> {
+    let client = pool(text, "store.url", 1)?.get().await.map_err(no_connection)?;
+    let found = migrations::version(&client, TABLES.history).await?;
+    Ok(Schema { found, newest: TABLES.steps.len() as i64 })
 }
 
 impl Postgres {

@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 use std::time::Duration;
 
 const STEPS: [(&str, &str); 1] = [("V1__records", include_str!("../migrations/sqlite/V1__records.sql"))];
+/// The last of them.
+pub(super) const NEWEST: i64 = STEPS.len() as i64;
 /// How often to try: two processes may make the tables of a new file at the same time, and one of them fails.
 const TRIES: u32 = 20;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -19,15 +21,14 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) fn run(connection: &mut Connection) -> Result<(), StoreError> {
     let steps = STEPS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let steps: Vec<Migration> = steps.collect::<Result<_, _>>().map_err(wrong)?;
-    let newest = steps.iter().map(|step| i64::from(step.version())).max().unwrap_or(0);
     let mut tries = 0;
     loop {
         tries += 1;
         let found = version(connection)?;
-        if found > newest {
-            return Err(StoreError::Newer { database: found, binary: newest });
+        if found > NEWEST {
+            return Err(StoreError::Newer { database: found, binary: NEWEST });
         }
-        if found == newest {
+        if found == NEWEST {
             return Ok(());
         }
         match Runner::new(&steps).run(connection) {
@@ -39,7 +40,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), StoreError> {
 }
 
 /// The last step that the database has seen; 0 for a new one.
-fn version(connection: &Connection) -> Result<i64, StoreError> {
+pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
     let has_table = connection.query_row(table, [], |_| Ok(())).optional()?.is_some();
     if !has_table {

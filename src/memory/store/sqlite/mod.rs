@@ -15,7 +15,7 @@ use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::private_file::make_private;
 use super::sql::Dialect;
-use super::{Change, Kind, OpenFiles, Record, StoreError, statements};
+use super::{Change, Kind, OpenFiles, Record, Schema, StoreError, statements};
 pub(super) use copy::Copy;
 
 use async_trait::async_trait;
@@ -56,6 +56,18 @@ impl Sqlite {
         let files = file.map(|file| Arc::new(OpenFiles::of(file)));
         let readers = Arc::new(Readers::new(file.map(Path::to_owned), files.clone()));
         Ok(Self { writer: Writer::start(connection, files)?, readers })
+    }
+
+    /// The version of the tables of a file that is there.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`].
+    pub fn schema(file: &Path) -> Result<Schema, StoreError> {
+        // Not read-only: whoever closes such a connection last leaves the log of the file behind.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(Schema { found: migrations::version(&connection)?, newest: migrations::NEWEST })
     }
 
     /// As if the disk were full beyond this number of pages.
