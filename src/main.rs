@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 /// Runs the built-in provider until a signal stops it.
 fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
     let log = logging::start(&words::settings::Log::default());
-    if let Err(error) = log.start_writer() {
+    if let Err(error) = log.queue.start_writer() {
         return logging::fatal(&format!("the log's thread: {error}"));
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -117,7 +117,7 @@ fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
         emulator.serve(listener, stop::shutdown_requested()).await;
         Ok::<(), String>(())
     });
-    log.flush(stop::FINAL_FLUSH_TIMEOUT);
+    log.queue.flush(stop::FINAL_FLUSH_TIMEOUT);
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => logging::fatal(&format!("the emulator cannot run: {error}")),

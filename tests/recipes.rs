@@ -40,14 +40,11 @@ struct Block {
     text: String,
 }
 
-/// The key that a first start without keys prints, after it serves.
+/// The key that a first start without keys has made.
 fn administrators_key(gateway: &Gateway) -> String {
-    let found = until_blocking(|| {
-        let log = gateway.log();
-        let mut found = log.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
-        found.find(|text| text.starts_with("gk_") && text.len() == 59).map(str::to_owned)
-    });
-    found.unwrap_or_else(|| panic!("no key is printed: {}", gateway.log()))
+    let file = gateway.folder().join("data/administrator.key");
+    let key = until_blocking(|| std::fs::read_to_string(&file).ok());
+    key.unwrap_or_else(|| panic!("there is no {}: {}", file.display(), gateway.log())).trim().to_owned()
 }
 
 /// The blocks of all pages, in their order.

@@ -2,12 +2,13 @@
 //!
 //! Not under a real systemd: a datagram socket replaces it. How the process stops is in `stopping`.
 
-use crate::support::client::{chat, hello, new_trace};
+use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::command::turnpike;
 use crate::support::settings::STANDARD;
 use crate::support::wait::{until, until_blocking};
 use crate::support::{Gateway, ports, postgres_server, stores};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -142,6 +143,43 @@ async fn gateways_that_start_at_once_prepare_their_store_together() {
     }
     assert_eq!(gateways.iter().map(keys).sum::<usize>(), 1, "one of them makes the key");
     for gateway in &gateways {
+        let file = gateway.folder().join("data/administrator.key");
+        assert_eq!(file.exists(), keys(gateway) == 1, "{}", gateway.log());
+        let left = std::fs::read_dir(gateway.folder().join("data")).unwrap();
+        let left = left.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains(".key."));
+        assert_eq!(left.count(), 0, "no key that is not in the store is left");
+    }
+    for gateway in &gateways {
         assert!(gateway.stderr.lines_with("cannot be prepared").is_empty(), "{}", gateway.log());
     }
+}
+
+#[tokio::test]
+async fn the_first_administrators_key_is_in_a_file_and_not_in_the_log() {
+    let keyless = "auth: {keys: []}\n";
+    let gateway = Gateway::start(keyless);
+    let line =
+        until("the announcement", async || gateway.stderr.lines_with("administrates the control port").pop())
+            .await;
+    let file = gateway.folder().join("data/administrator.key");
+    assert!(line.contains(&file.canonicalize().unwrap().display().to_string()), "{line}");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let key = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+    let url = format!("{}/v1/api-keys/self", gateway.control_url());
+    let own = client().get(url).header("x-gateway-api-key", &key).send().await.unwrap();
+    assert_eq!(own.status(), 200);
+    gateway.terminate();
+    gateway.ended().await;
+    assert!(!gateway.log().contains(&key), "the key is in no line");
+
+    // Where the file cannot be written there is no key that nobody has: the log says how to make one.
+    let no_directory = format!(
+        "{keyless}store: {{url: 'sqlite://t.db'}}\nserver: {{state_dir: turnpike.yaml}}\nlogs: {{enabled: false}}\nbatches: {{directory: files}}\n"
+    );
+    let gateway = Gateway::start(&no_directory);
+    let why =
+        until("the reason", async || gateway.stderr.lines_with("no administrator's key was made").pop())
+            .await;
+    assert!(why.contains("turnpike keys create"), "{why}");
+    assert!(gateway.stderr.lines_with("administrates the control port").is_empty());
 }

@@ -1,12 +1,11 @@
 //! What a started process says of itself: version, file, what is served where, and one request to try.
 //!
-//! For people when standard error is a terminal, else as log lines. Holds no key but the administrator's, at the start that made it.
+//! For people when standard error is a terminal, else as log lines. Holds no key.
 
 use memory::state::snapshot::SettingsSnapshot;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use words::config::secret::Secret;
 use words::error::Problem;
 use words::settings::{DefaultConfig, Listener, Settings, StoredProvider};
 
@@ -24,12 +23,12 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// `administrator_key`: the one that this start has made; it is shown here and never again.
+    /// `administrator_key`: the file with the one that this start has made.
     pub fn new(
         file: &Path,
         snapshot: &SettingsSnapshot,
         warnings: &[Problem],
-        administrator_key: Option<&Secret>,
+        administrator_key: Option<&Path>,
     ) -> Self {
         let settings = &snapshot.settings;
         let warnings = warnings.iter().map(ToString::to_string).collect();
@@ -59,10 +58,10 @@ impl Announcement {
             format!("{control} for operators: /metrics /readyz, the API below /v1 with a key"),
         ));
         if let Some(key) = administrator_key {
-            let key = key.expose();
+            let key = key.display();
             services.push((
                 "key",
-                format!("{key} administrates the control port. It is shown this once: keep it."),
+                format!("{key} has the key that administrates the control port. Keep it elsewhere, and delete the file."),
             ));
         }
         if let Some(address) = settings.emulator.listen {

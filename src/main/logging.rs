@@ -6,7 +6,7 @@ use env_logger::Target;
 use env_logger::fmt::Formatter;
 use log::{LevelFilter, Record};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use words::settings::{Log, LogFormat};
@@ -40,10 +40,32 @@ struct LogLine<'a> {
     message: String,
 }
 
-/// Starts logging into the queue that is returned; its writer must be started. A second call has no effect on what is
-/// logged.
-pub fn start(log: &Log) -> Arc<LogQueue> {
+/// The log of this process: its queue, and what decides which lines are in it.
+#[derive(Clone)]
+pub struct ProcessLog {
+    pub queue: Arc<LogQueue>,
+    logger: Arc<SummingLogger>,
+}
+
+impl ProcessLog {
+    /// Takes over changed settings.
+    pub fn reload(&self, log: &Log) {
+        self.logger.replace(logger(log, &self.queue));
+        log::set_max_level(self.logger.level());
+    }
+}
+
+/// Starts logging into a queue, whose writer must be started. A second call has no effect on what is logged.
+pub fn start(log: &Log) -> ProcessLog {
     let queue = Arc::<LogQueue>::default();
+    let logger = Arc::new(SummingLogger::new(logger(log, &queue)));
+    if log::set_boxed_logger(Box::new(Arc::clone(&logger))).is_ok() {
+        log::set_max_level(logger.level());
+    }
+    ProcessLog { queue, logger }
+}
+
+fn logger(log: &Log, queue: &Arc<LogQueue>) -> env_logger::Logger {
     let mut builder = env_logger::Builder::new();
     builder.filter_level(log.level);
     for library in CONTENT_LOGGING_LIBRARIES {
@@ -54,17 +76,18 @@ pub fn start(log: &Log) -> Arc<LogQueue> {
             builder.filter_module(library, LevelFilter::Off);
         }
     }
-    match log.format {
+    match format(log, io::stderr().is_terminal()) {
         LogFormat::Json => builder.format(json),
         LogFormat::Text => builder.format(text),
     };
-    builder.target(Target::Pipe(Box::new(LineWriter(Arc::clone(&queue)))));
-    let logger = builder.build();
-    let level = logger.filter();
-    if log::set_boxed_logger(Box::new(SummingLogger::new(logger))).is_ok() {
-        log::set_max_level(level);
-    }
-    queue
+    builder.target(Target::Pipe(Box::new(LineWriter(Arc::clone(queue)))));
+    builder.build()
+}
+
+/// What the settings say, or else what its reader can read.
+fn format(log: &Log, is_terminal: bool) -> LogFormat {
+    let default = if is_terminal { LogFormat::Text } else { LogFormat::Json };
+    log.format.unwrap_or(default)
 }
 
 fn json(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
@@ -97,4 +120,20 @@ pub fn fatal(why: &str) -> ExitCode {
 #[expect(clippy::print_stderr, reason = "for people at a terminal")]
 pub fn note(text: &str) {
     eprintln!("turnpike: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_text_unless_the_settings_have_a_format() {
+        let of = |format| Log { format, ..Log::default() };
+        assert_eq!(format(&of(None), true), LogFormat::Text);
+        assert_eq!(format(&of(None), false), LogFormat::Json);
+        for is_terminal in [true, false] {
+            assert_eq!(format(&of(Some(LogFormat::Json)), is_terminal), LogFormat::Json);
+            assert_eq!(format(&of(Some(LogFormat::Text)), is_terminal), LogFormat::Text);
+        }
+    }
 }

@@ -35,7 +35,7 @@ const SECTIONS: &[Section] = &[
             ),
             (
                 "/var/lib/turnpike, conf/data",
-                "The store (turnpike.db), its master key (master.key) and its last snapshot, under the shipped unit and from a \
+                "The store (turnpike.db), its master key (master.key), the first administrator's key (administrator.key) and the last snapshot, under the shipped unit and from a \
                  checkout.",
             ),
             ("/var/log/turnpike", "The access log, where it is a file and the unit is used."),

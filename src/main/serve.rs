@@ -12,6 +12,7 @@ use super::background::{
 use super::certificate::Certificate;
 use super::hand_over::{ListenerTable, Predecessor, Successor};
 use super::log_queue::LogQueue;
+use super::logging::ProcessLog;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
@@ -79,7 +80,7 @@ pub fn run(file: &Path, takes_over: bool) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            log.flush(FINAL_FLUSH_TIMEOUT);
+            log.queue.flush(FINAL_FLUSH_TIMEOUT);
             fatal(&why)
         }
     }
@@ -100,7 +101,7 @@ fn build(
     file: &Path,
     usable: read::Usable,
     successor: Option<&Arc<Successor>>,
-    log: &Arc<LogQueue>,
+    log: &ProcessLog,
 ) -> Result<(Server, ShutdownSignals), String> {
     let read::Usable { settings, warnings, overlay } = usable;
     let mut server = Server::new_with_opt_and_conf(Opt::default(), conf(&settings));
@@ -117,7 +118,7 @@ fn build(
     shared.install_overlay(overlay);
     span_exporter::start(&shared)?;
     ledger_opening::start(file, &shared)?;
-    let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
+    let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_deref());
 
     let limits = Arc::new(open_limits(file, &shared.settings())?);
     let caching = cache_opening::open(&shared)?;
@@ -129,17 +130,17 @@ fn build(
         shared: Arc::clone(&shared),
         listeners: addresses(&shared.settings().settings),
         announcement,
-        log: Arc::clone(log),
+        log: Arc::clone(&log.queue),
         successor: successor.cloned(),
     };
-    let mut tasks = background_tasks(file, state, planes, log, drain(state, log, &predecessor, successor));
+    let mut tasks = background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor));
     tasks.push(Box::new(notifier));
     server.add_service(background_service("background", BackgroundTasks(tasks)));
     // Last, when nothing else can fail.
     if let Some(successor) = successor {
         table.take_over(wanted(successor.take_over(&shared)?, &shared.settings().settings));
     }
-    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(log), predecessor }))
+    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(&log.queue), predecessor }))
 }
 
 /// What the two planes have that background tasks work on.
@@ -183,7 +184,7 @@ fn background_tasks(
     file: &Path,
     state: ProcessState<'_>,
     planes: Planes,
-    log: &Arc<LogQueue>,
+    log: &ProcessLog,
     drain: Drain,
 ) -> Vec<Box<dyn BackgroundService + Send + Sync>> {
     let ProcessState { shared, limits, caching } = state;
@@ -204,7 +205,7 @@ fn background_tasks(
             started: shared.settings_arc(),
         }),
         Box::new(CertificateReloader { shared: Arc::clone(shared), certificates }),
-        Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(shared) }),
+        Box::new(LogWriter { queue: Arc::clone(&log.queue), shared: Arc::clone(shared) }),
         Box::new(drain),
     ]
 }

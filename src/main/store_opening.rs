@@ -2,8 +2,8 @@
 //!
 //! The service and every command find it here, by one rule. The store itself is `store`'s; what is put into it is the control plane's.
 
-use control::first_start;
-use memory::store::{Location, Schema, StateDir, Store, StoreOptions};
+use control::first_start::{self, AdministratorKey};
+use memory::store::{Location, Schema, StateDir, Store, StoreOptions, write_private};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,14 @@ use std::sync::Arc;
 use words::config::secret::Secret;
 use words::settings::Settings;
 
-/// An open store, and the administrator's key that was made for it, if one was.
+/// An open store, and the file with the administrator's key that was made for it, if one was.
 pub struct Opened {
     pub store: Arc<Store>,
-    pub administrator_key: Option<Secret>,
+    pub administrator_key: Option<PathBuf>,
 }
+
+/// The file of the administrator's key, in the state directory.
+const ADMINISTRATOR_KEY: &str = "administrator.key";
 
 /// The sections of the settings that say where the store is and how it is opened.
 pub const SECTIONS: [&str; 2] = ["server", "store"];
@@ -29,17 +32,46 @@ pub fn open(file: &Path, settings: &Settings) -> Result<Opened, String> {
     let runtime = runtime.map_err(|why| format!("store: {why}"))?;
     let options = options(file, settings);
     warn_of_unused(file, &options);
+    let state_dir = options.state_dir.clone();
     runtime.block_on(async {
         let store = Store::open(options).await.map_err(|why| format!("store: {why}"))?;
-        let administrator_key = match first_start::run(&store, settings).await {
-            Ok(key) => key,
-            Err(why) => {
-                log::error!(target: "turnpike", "the store cannot be prepared: {why}");
-                None
-            }
-        };
+        let administrator_key = prepare(&store, settings, &state_dir).await;
         Ok(Opened { store: Arc::new(store), administrator_key })
     })
+}
+
+/// Puts into the store what every store has. Returns the file with the administrator's key, if it made one: never the log, which is
+/// shipped elsewhere and kept.
+async fn prepare(store: &Store, settings: &Settings, state_dir: &Path) -> Option<PathBuf> {
+    let file = state_dir.join(ADMINISTRATOR_KEY);
+    let file = std::path::absolute(&file).unwrap_or(file);
+    // Of this process until the key is that of the store: another gateway may start at this moment.
+    let part = file.with_extension(format!("key.{}", std::process::id()));
+    let keep = |key: &Secret| {
+        let written = write_private(&part, &format!("{}\n", key.expose()));
+        written.map_err(|why| format!("{}: {why}", part.display()))
+    };
+    let made = match first_start::run(store, settings, &keep).await {
+        Ok(made) => made,
+        Err(why) => {
+            log::error!(target: "turnpike", "the store cannot be prepared: {why}");
+            AdministratorKey::NotNeeded
+        }
+    };
+    match made {
+        AdministratorKey::Made => match std::fs::rename(&part, &file) {
+            Ok(()) => return Some(file),
+            Err(_) => return Some(part),
+        },
+        AdministratorKey::NotKept(why) => log::error!(
+            target: "turnpike",
+            "no administrator's key was made, since it cannot be kept: {why}. Make one with `turnpike keys create --name administrator \
+             --organisation --scope all`"
+        ),
+        AdministratorKey::NotNeeded => {}
+    }
+    let _ = std::fs::remove_file(&part);
+    None
 }
 
 /// Warns of a database that a version which had its state beside these settings has left.

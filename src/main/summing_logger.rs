@@ -3,8 +3,10 @@
 //! Not the format or the levels (`logging`), and not the queue behind it (`log_queue`).
 
 use super::repeats::{Repeats, Summary};
-use log::{Level, Log, Metadata, Record};
+use arc_swap::ArcSwap;
+use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Pingora's listener logs every failed handshake. Of its lines, only this one is about the gateway: no connection can be
@@ -14,33 +16,44 @@ const ACCEPT_FAILED: &str = "Accept() failed";
 
 /// Logs each line once a second.
 pub struct SummingLogger {
-    inner: env_logger::Logger,
+    inner: ArcSwap<env_logger::Logger>,
     repeats: Mutex<Repeats>,
 }
 
 impl SummingLogger {
     pub fn new(inner: env_logger::Logger) -> Self {
-        Self { inner, repeats: Mutex::default() }
+        Self { inner: ArcSwap::from_pointee(inner), repeats: Mutex::default() }
+    }
+
+    /// Has another format or other levels from now on.
+    pub fn replace(&self, inner: env_logger::Logger) {
+        self.inner.store(Arc::new(inner));
+    }
+
+    /// The least level of which any line may be logged.
+    pub fn level(&self) -> LevelFilter {
+        self.inner.load().filter()
     }
 
     fn write(&self, level: Level, target: &str, text: &str) {
         let mut record = Record::builder();
-        self.inner.log(&record.level(level).target(target).args(format_args!("{text}")).build());
+        self.inner.load().log(&record.level(level).target(target).args(format_args!("{text}")).build());
     }
 }
 
 impl Log for SummingLogger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.inner.enabled(metadata)
+        self.inner.load().enabled(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
-        if !self.inner.matches(record) {
+        let inner = self.inner.load();
+        if !inner.matches(record) {
             return;
         }
         // Whoever turned these on wants every line.
         if record.level() > Level::Info {
-            return self.inner.log(record);
+            return inner.log(record);
         }
         let text = record.args().to_string();
         if record.target() == LISTENER && !text.starts_with(ACCEPT_FAILED) {
@@ -48,7 +61,7 @@ impl Log for SummingLogger {
         }
         let admitted = self.repeats.lock().admit(record.level(), record.target(), &text, Instant::now());
         match admitted {
-            Some(None) => self.inner.log(record),
+            Some(None) => inner.log(record),
             Some(Some(text)) => self.write(record.level(), record.target(), &text),
             None => {}
         }

@@ -15,6 +15,7 @@ use super::{Checks, Config, required_keys, target_rules};
 use crate::json::schema;
 use serde_json::{Value, json};
 use std::cell::Cell;
+use std::collections::HashSet;
 
 /// Maximum nesting of targets. No real config needs more, and each level costs stack.
 pub(super) const MAX_DEPTH: usize = 16;
@@ -22,9 +23,16 @@ pub(super) const MAX_DEPTH: usize = 16;
 /// Maximum number of targets in the whole tree.
 pub(super) const MAX_TARGETS: usize = 1_000;
 
-/// Reads a whole config.
-pub(super) fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Config> {
-    ConfigReader::new(checks, &[]).read_level(at, 0)
+/// What clients send in a request's body stands in `override_params` here.
+const HINTS: &[(&str, &str)] = &[
+    ("model", "a target sets it with override_params: {model: NAME}"),
+    ("max_tokens", "a target sets it with override_params: {max_tokens: NUMBER}"),
+    ("temperature", "a target sets it with override_params: {temperature: NUMBER}"),
+];
+
+/// Reads a whole config. `stored`: the slugs of the stored providers that are in the same text.
+pub(super) fn read(at: &Cursor<'_>, checks: &Checks<'_>, stored: Option<&HashSet<String>>) -> Option<Config> {
+    ConfigReader { stored, ..ConfigReader::new(checks, &[]) }.read_level(at, 0)
 }
 
 /// State of reading one tree of configs.
@@ -35,11 +43,19 @@ struct ConfigReader<'a> {
     patterns: PatternBudget,
     /// The names of providers, for the schema.
     providers: &'a [&'a str],
+    /// The slugs of stored providers, for suggestions.
+    stored: Option<&'a HashSet<String>>,
 }
 
 impl<'a> ConfigReader<'a> {
     fn new(checks: &'a Checks<'a>, providers: &'a [&'a str]) -> Self {
-        Self { checks, target_count: Cell::new(0), patterns: PatternBudget::default(), providers }
+        Self {
+            checks,
+            target_count: Cell::new(0),
+            patterns: PatternBudget::default(),
+            providers,
+            stored: None,
+        }
     }
 
     /// Reads one level: the config itself, or a target `depth` levels below it.
@@ -56,9 +72,10 @@ impl<'a> ConfigReader<'a> {
             table.rest();
             return None;
         }
+        table.hints(HINTS);
         let before = table.problem_count();
         if let Some(fields) = table.reader() {
-            required_keys::check(fields);
+            required_keys::check(fields, self.stored);
             self.check_provider_and_host(fields);
         }
         let at = table.at("targets");

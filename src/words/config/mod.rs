@@ -40,6 +40,7 @@ use hedge::Hedge;
 use node::Node;
 use policies::Policies;
 use read::{Cursor, Problems};
+use std::collections::HashSet;
 use std::fmt;
 use strategy::Strategy;
 
@@ -111,8 +112,13 @@ impl Config {
 
     /// Reads a config from a tree. Returns `None` when there are problems, which are then recorded in `at`.
     pub fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
+        Self::read_with(at, checks, None)
+    }
+
+    /// As [`Config::read`], in a text that has stored providers with these slugs, which are suggested.
+    pub fn read_with(at: &Cursor<'_>, checks: &Checks<'_>, slugs: Option<&HashSet<String>>) -> Option<Self> {
         let before = at.problem_count();
-        let config = level::read(at, checks)?;
+        let config = level::read(at, checks, slugs)?;
         (at.problem_count() == before).then_some(config)
     }
 }

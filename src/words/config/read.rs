@@ -303,7 +303,12 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Reports every key that was not read. `valid_keys` are only used to suggest the intended key.
-    pub fn reject_unknown(mut self, valid_keys: &[&str]) {
+    pub fn reject_unknown(self, valid_keys: &[&str]) {
+        self.reject_unknown_with(valid_keys, &[]);
+    }
+
+    /// The same, with what to write in place of keys that are written where they mean nothing, such as those of other gateways.
+    pub fn reject_unknown_with(mut self, valid_keys: &[&str], hints: &[(&str, &str)]) {
         for (entry, at) in self.rest() {
             // Beyond `MAX_REPORTED` problems are only counted, so no suggestion is needed: finding one is the
             // expensive part when there are many.
@@ -311,7 +316,11 @@ impl<'a> ObjectReader<'a> {
                 0..MAX_REPORTED => nearest(valid_keys, &entry.name),
                 _ => None,
             };
+            let hint = hints.iter().find(|(name, _)| *name == entry.name);
             let message = match near {
+                _ if hint.is_some() => {
+                    format!("unknown key; {}", hint.map(|(_, text)| *text).unwrap_or_default())
+                }
                 Some(name) => format!("unknown key; did you mean {name}?"),
                 None => "unknown key".to_owned(),
             };

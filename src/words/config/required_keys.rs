@@ -9,6 +9,7 @@ use super::account::names::{
 };
 use super::policies::Policies;
 use super::read::ObjectReader;
+use std::collections::HashSet;
 
 /// The sets of keys, one of which must accompany `provider`.
 const WITH_PROVIDER: &[&[Names]] = &[
@@ -34,13 +35,25 @@ const ALONE: &[&[Names]] = &[&[&["virtual_key"]], &[&["strategy"], &["targets"]]
 /// Cloud credentials of the list replace `api_key`. A provider given as `@slug` needs no key of its own: the
 /// stored provider has one, as with `virtual_key`. A provider given together with `strategy`
 /// and `targets` is never called and needs none either.
-pub(super) fn check(fields: &ObjectReader<'_>) {
+///
+/// `stored`: the slugs of the stored providers in the same text. A provider without a key whose name is one of them is meant to be that one.
+pub(super) fn check(fields: &ObjectReader<'_>, stored: Option<&HashSet<String>>) {
     let has_all = |names: &&[Names]| names.iter().all(|names| fields.has(names));
     let provider = fields.has(&["provider"]);
     let slug = fields
         .peek(&["provider"])
         .is_some_and(|at| at.node.as_text().is_some_and(|provider| provider.starts_with('@')));
     let reachable = slug || (provider && WITH_PROVIDER.iter().any(has_all));
+    if let Some(at) = fields.peek(&["provider"]).filter(|_| !reachable)
+        && let Some(slug) = at.node.as_text().filter(|name| stored.is_some_and(|slugs| slugs.contains(*name)))
+        && !fields.has(&["virtual_key"])
+        && !fields.has(&["targets"])
+    {
+        at.problem(format!(
+            "is the vendor, without a key of its own here; did you mean @{slug}, the stored provider?"
+        ));
+        return;
+    }
     let has_enough = || Policies::enough_names().any(|name| fields.has(&[name]));
     if !reachable && !ALONE.iter().any(has_all) && !has_enough() {
         fields.at.problem(message());

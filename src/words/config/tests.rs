@@ -130,6 +130,7 @@ fn a_plain_provider_needs_a_key_in_every_combination() {
 const SINGLE_KEYS: &[(&str, &str)] = &[
     (r#""nope":1"#, "nope: unknown key"),
     (r#""wieght":1"#, "wieght: unknown key; did you mean weight?"),
+    (r#""model":"m""#, "model: unknown key; a target sets it with override_params: {model: NAME}"),
     (r#""cloud_c_model_nme":"m""#, "cloud_c_model_nme: unknown key; did you mean cloud_c_model_name?"),
     (r#""name":1"#, "name: must be a string, not a number"),
     (r#""prompt_id":"q""#, "prompt_id: stands twice"),

@@ -20,10 +20,29 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+/// Sections of LiteLLM's file, and what is in their place here.
+const HINTS: &[(&str, &str)] = &[
+    (
+        "model_list",
+        "it is LiteLLM's. Here the accounts are in providers, the names for clients in models, groups and fallbacks in configs (docs/models.md, \
+         docs/config.md)",
+    ),
+    ("router_settings", "it is LiteLLM's. Here strategy, retry and breaker are in configs (docs/config.md)"),
+    (
+        "litellm_settings",
+        "it is LiteLLM's. Here are cache, guardrails and telemetry for the process, and the rest in configs (docs/config.md)",
+    ),
+    (
+        "general_settings",
+        "it is LiteLLM's. Here are auth for keys, and store for the database (docs/keys.md, docs/store.md)",
+    ),
+];
+
 impl Settings {
     pub(super) const DOC: &str = "All settings of Turnpike, an AI gateway.";
 
     pub(super) fn members(table: &mut MemberTable<'_>, checks: &Checks<'_>) -> Option<Self> {
+        table.hints(HINTS);
         let used = UsedAddresses::default();
         let slugs = names(table, "providers");
         let ids = names(table, "configs");
@@ -164,7 +183,7 @@ impl MemberType for Configs<'_> {
             if !is_id(&entry.name) {
                 at.problem("an id is made of letters, digits, dots, dashes and underscores, at most 128");
             }
-            if let Some(config) = Config::read(&at, &checks) {
+            if let Some(config) = Config::read_with(&at, &checks, Some(self.slugs)) {
                 configs.insert(entry.name.clone(), config);
             }
             check_slugs(&at, self.slugs);

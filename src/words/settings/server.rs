@@ -113,7 +113,8 @@ impl UpstreamTls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
     pub level: log::LevelFilter,
-    pub format: LogFormat,
+    /// `None`: text at a terminal, else JSON.
+    pub format: Option<LogFormat>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +125,7 @@ pub enum LogFormat {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { level: log::LevelFilter::Info, format: LogFormat::Json }
+        Self { level: log::LevelFilter::Info, format: None }
     }
 }
 
@@ -141,9 +142,10 @@ impl Log {
         ]);
         const FORMATS: Choice<LogFormat> = Choice(&[("json", LogFormat::Json), ("text", LogFormat::Text)]);
         let default = Self::default();
+        let format = "A line in JSON, or text. Default: text where standard error is a terminal, else json.";
         Some(Self {
             level: table.or("level", LEVELS, default.level, "The least level."),
-            format: table.or("format", FORMATS, default.format, "A line in JSON, or text."),
+            format: table.get("format", FORMATS, format),
         })
     }
 }

@@ -107,7 +107,7 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     let server = Server { threads: Some(4), ..Server::default() };
     assert_eq!(settings.server.state_dir.as_deref(), Some("/var/lib/turnpike".as_ref()));
     assert_eq!(Server { upgrade_sock: None, pid_file: None, state_dir: None, ..settings.server }, server);
-    assert_eq!(settings.log, Log::default());
+    assert_eq!(settings.log, Log { format: Some(LogFormat::Json), ..Log::default() });
     assert_eq!(settings.access_log, AccessLog::File("/var/log/turnpike/access.log".into()));
     assert_eq!(settings.header_prefixes, ["x-gateway-", "x-portkey-"]);
     let cors = settings.cors.unwrap();
@@ -479,4 +479,36 @@ proptest! {
             prop_assert_eq!(report("t", &problems).lines().count(), problems.len());
         }
     }
+}
+
+#[test]
+fn mistakes_of_newcomers_have_an_answer() {
+    let problem = |text: &str| {
+        let problems = parse(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{}", report("t", &problems));
+        problems.first().map(Problem::to_string).unwrap_or_default()
+    };
+    let foreign = problem("model_list: [{model_name: a, litellm_params: {model: b}}]");
+    assert!(
+        foreign.contains("LiteLLM") && foreign.contains("providers") && foreign.contains("docs/models.md"),
+        "{foreign}"
+    );
+    let stored = "providers: {openai: {provider: openai, api_key: k}}\n";
+    let target = format!(
+        "{stored}configs: {{c: {{strategy: {{mode: single}}, targets: [{{provider: '@openai', model: m}}]}}}}"
+    );
+    assert!(
+        problem(&target).contains("targets[0].model: unknown key; a target sets it with override_params")
+    );
+    for config in ["{provider: openai}", "{provider: openai, retry: {attempts: 1}}"] {
+        let found = problem(&format!("{stored}configs: {{c: {config}}}"));
+        assert!(
+            found.starts_with("configs.c.provider: ") && found.contains("did you mean @openai"),
+            "{found}"
+        );
+        // Of no stored provider of that name, the whole rule is said.
+        let found = problem(&format!("configs: {{c: {config}}}"));
+        assert!(!found.contains("@openai"), "{found}");
+    }
+    assert!(parse(&format!("{stored}configs: {{c: {{provider: openai, api_key: k}}}}")).is_ok());
 }

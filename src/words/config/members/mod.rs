@@ -30,6 +30,8 @@ pub(crate) struct MemberTable<'a> {
     needed: Vec<&'static str>,
     schemas: Vec<(&'static str, Value)>,
     keywords: Map<String, Value>,
+    /// Keys that it does not have, and what to write in their place.
+    hints: &'static [(&'static str, &'static str)],
 }
 
 /// Reads an object. Unknown members are reported.
@@ -37,7 +39,7 @@ pub(crate) fn read<T>(at: &Cursor<'_>, members: impl FnOnce(&mut MemberTable<'_>
     let mut table = MemberTable { reader: Some(at.fields()?), ..MemberTable::default() };
     let value = members(&mut table);
     if let Some(reader) = table.reader {
-        reader.reject_unknown(&table.names);
+        reader.reject_unknown_with(&table.names, table.hints);
     }
     value
 }
@@ -120,6 +122,11 @@ impl<'a> MemberTable<'a> {
             self.needed.push(name);
         }
         self.get(name, of, doc)
+    }
+
+    /// What to write in place of these keys, which the object does not have.
+    pub(crate) fn hints(&mut self, hints: &'static [(&'static str, &'static str)]) {
+        self.hints = hints;
     }
 
     /// A member that the schema does not have.
