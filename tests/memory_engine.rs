@@ -11,7 +11,7 @@ use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
 use judgment::route::model_names::ModelNaming;
 use judgment::route::plan::Plan;
-use memory::cache::{CacheOptions, ResponseStore};
+use memory::cache::{CacheOptions, ResponseStore, SemanticIndex};
 use memory::limits::{Calendar, Limits};
 use memory::net::outbound::connector::Connector;
 use memory::state::Shared;
@@ -89,7 +89,10 @@ impl MemoryEngine {
         let engine = Engine::with_layers(
             Arc::new(shared),
             Arc::new(Limits::in_memory(Calendar::default())),
-            Arc::new(Caching::new(Arc::new(ResponseStore::new(&CacheOptions::default()).unwrap()), None)),
+            Arc::new(Caching::new(
+                Arc::new(ResponseStore::new(&CacheOptions::default()).unwrap()),
+                SemanticIndex::new(0),
+            )),
             Connector::new(&ServerConf::default()),
             layers,
         );

@@ -290,6 +290,17 @@ async fn reload_waits_for_the_outcome_and_fails_on_a_bad_file() {
         "{good:?}"
     );
 
+    gateway.write_settings(&format!(
+        "{STANDARD}batches: {{concurrency: 3}}\ntls: {{}}\nlogs: {{enabled: false}}\n"
+    ));
+    let waiting = reload();
+    let keys: Vec<&str> = waiting.stdout.lines().skip(1).collect();
+    assert_eq!(
+        keys,
+        ["waits for a restart: batches.concurrency", "waits for a restart: logs.enabled"],
+        "{waiting:?}"
+    );
+
     for (bad, expected) in [
         (format!("{STANDARD}colour: red\n"), "colour: unknown key"),
         (

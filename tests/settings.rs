@@ -206,24 +206,58 @@ async fn an_invalid_file_changes_nothing_and_is_reported() {
     assert_ne!(hash().await, started);
 }
 
+/// What waits for a restart, as the process itself says it.
+async fn waiting(gateway: &Gateway) -> Vec<String> {
+    let url = format!("{}/readyz?verbose", gateway.control_url());
+    let ready: serde_json::Value = client().get(url).send().await.unwrap().json().await.unwrap();
+    serde_json::from_value(ready["waiting_for_restart"].clone()).unwrap()
+}
+
 #[tokio::test]
 async fn settings_that_need_a_restart_are_reported_on_reload() {
     let gateway = Gateway::start(STANDARD);
-    let changed = STANDARD.replace("threads: 2", "threads: 1") + "log: {level: debug}\n";
+    assert!(waiting(&gateway).await.is_empty());
+    let changed = STANDARD.replace("threads: 2", "threads: 1")
+        + "cache: {max_bytes: 2097152}\nprices: {refresh_hours: 5}\n";
+    let keys = ["server.threads", "cache.max_bytes"];
     for count in 1..=2 {
         gateway.reload(&format!("{changed}# {count}\n"));
         until("the warning", async || {
-            let lines = gateway.stderr.lines_with("server, log take effect after a restart");
+            let lines = gateway
+                .stderr
+                .lines_with("changes of server.threads, cache.max_bytes take effect after a restart");
             (lines.len() == count).then_some(())
         })
         .await;
     }
+    assert_eq!(waiting(&gateway).await, keys);
     gateway.reload(&STANDARD.replace("attempts: 1", "attempts: 2"));
     until("the reload without a warning", async || {
         (gateway.stderr.lines_with("settings reloaded").len() == 3).then_some(())
     })
     .await;
     assert_eq!(gateway.stderr.lines_with("take effect after a restart").len(), 2);
+    assert!(waiting(&gateway).await.is_empty(), "it was undone");
+}
+
+#[tokio::test]
+async fn the_log_changes_with_a_reload() {
+    let gateway = Gateway::start(STANDARD);
+    gateway.reload(&format!("{STANDARD}log: {{level: error, format: text}}\n"));
+    until("the reload", async || {
+        let url = format!("{}/metrics", gateway.control_url());
+        let text = client().get(url).send().await.unwrap().text().await.unwrap();
+        text.contains("turnpike_settings_reloads_total{result=\"success\"} 1").then_some(())
+    })
+    .await;
+    assert!(gateway.stderr.lines_with("settings reloaded").is_empty(), "it is below the level of now");
+    gateway.reload("colour: red\n");
+    let line =
+        until("the refused reload", async || gateway.stderr.lines_with("settings not reloaded").pop()).await;
+    assert!(
+        line.contains(" ERROR turnpike settings not reloaded") && !line.starts_with('{'),
+        "as text: {line}"
+    );
 }
 
 #[tokio::test]

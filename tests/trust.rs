@@ -74,7 +74,7 @@ async fn a_provider_is_trusted_by_the_given_authorities_alone() {
     assert_eq!(status(&plain).await, 502, "signed by no built-in authority");
     plain.reload(&trusting);
     until("the warning", async || {
-        plain.stderr.lines_with("changes of tls take effect after a restart").first().cloned()
+        plain.stderr.lines_with("changes of tls.ca_file take effect after a restart").first().cloned()
     })
     .await;
 

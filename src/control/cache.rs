@@ -67,10 +67,10 @@ async fn state(call: Call) -> Result<Reply, Error> {
     }
     let caching = &call.engine.caching;
     let store = caching.store.stats();
-    let index = caching.index.as_ref().map(|index| index.stats());
-    let (vectors, vector_bytes) = index.map_or((0, 0), |stats| (stats.entries, stats.bytes));
+    let index = caching.index.stats();
     Ok(Reply::from(json!({
-        "entries": store.entries, "bytes": store.bytes, "vectors": vectors, "vector_bytes": vector_bytes,
+        "entries": store.entries, "bytes": store.bytes, "vectors": index.entries,
+        "vector_bytes": index.bytes,
         "calls_in_flight": caching.calls_in_flight(), "object": "cache",
     })))
 }
@@ -78,9 +78,7 @@ async fn state(call: Call) -> Result<Reply, Error> {
 async fn purge(mut call: Call) -> Result<Reply, Error> {
     let what = wanted(&call)?;
     let caching = Arc::clone(&call.engine.caching);
-    if let Some(index) = &caching.index {
-        index.purge(&what);
-    }
+    caching.index.purge(&what);
     let purged = caching.store.purge(what).await.map_err(|why| match why {
         CacheError::Unreachable(why) => Error::store_unavailable(format!(
             "The entries of this gateway are removed. Those in the shared store are not: {why}. Try again."

@@ -29,6 +29,11 @@ const READY: &[Field] = &[
         Type::AnyObject,
         "`counters`, `available`, `gateways`, `when_memory_is_full`: see docs/limit-counters.md.",
     ),
+    required(
+        "waiting_for_restart",
+        Type::List(&Type::Text(200), 0, 100),
+        "The keys of the settings that have changed since the start, and that a reload does not take over (docs/commands.md).",
+    ),
 ];
 
 const HEALTH: &[Field] = &[
@@ -67,7 +72,12 @@ async fn readyz(call: Call) -> Result<Reply, Error> {
         "gateways": counts.gateways,
         "when_memory_is_full": counts.counters_kept,
     });
-    let mut body = json!({"status": status, "requests_in_flight": lifecycle.in_flight(), "limits": counters});
+    let mut body = json!({
+        "status": status,
+        "requests_in_flight": lifecycle.in_flight(),
+        "limits": counters,
+        "waiting_for_restart": call.shared.waiting_for_restart.load().as_slice(),
+    });
     if let (Some(store), Value::Object(members)) = (call.shared.store(), &mut body) {
         let health = store.health();
         let detail = json!({

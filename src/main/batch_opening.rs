@@ -5,7 +5,7 @@
 use super::store_opening;
 use memory::state::snapshot::SettingsSnapshot;
 use motion::batch::blobs::S3Location;
-use motion::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
+use motion::batch::{BatchMetrics, Batches, BlobLocation, Blobs};
 use motion::engine::planner::Planner;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,18 +22,9 @@ pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, Strin
         );
         return Ok(None);
     };
-    let settings = &snapshot.settings.batches;
-    let options = BatchOptions {
-        concurrency: settings.concurrency,
-        max_lines: u32::try_from(settings.max_lines).unwrap_or(u32::MAX),
-        max_line_bytes: settings.max_line_bytes,
-        max_file_bytes: settings.max_file_bytes,
-        max_workspace_bytes: settings.max_workspace_bytes,
-        retention: settings.retention,
-    };
     let blobs = Blobs::open(&location).map_err(|why| format!("batches: {why}"))?;
     let metrics = BatchMetrics::new(shared.metrics.registry()).map_err(|why| format!("metrics: {why}"))?;
-    Ok(Some(Arc::new(Batches::new(planner, blobs, options, metrics))))
+    Ok(Some(Arc::new(Batches::new(planner, blobs, metrics))))
 }
 
 /// Where files are; `None`: in no place that all gateways of the store have.

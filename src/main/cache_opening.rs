@@ -7,7 +7,7 @@ use memory::state::Shared;
 use motion::engine::caching::Caching;
 use std::sync::Arc;
 
-/// The cache, and the index of texts where the settings name an embedding model.
+/// The cache, and the index of texts.
 pub fn open(shared: &Shared) -> Result<Arc<Caching>, String> {
     let snapshot = shared.settings_arc();
     let settings = &snapshot.settings.cache;
@@ -19,7 +19,8 @@ pub fn open(shared: &Shared) -> Result<Arc<Caching>, String> {
     };
     let store = ResponseStore::new(&options).map_err(|why| why.to_string())?;
     store.register(shared.metrics.registry()).map_err(|why| format!("metrics: {why}"))?;
-    let semantic = snapshot.settings.semantic_cache.as_ref();
-    let index = semantic.map(|semantic| Arc::new(SemanticIndex::new(semantic.max_bytes)));
+    // A reload may add `semantic_cache`. An index without texts takes no memory.
+    let max_bytes = snapshot.settings.semantic_cache.as_ref().map_or(0, |semantic| semantic.max_bytes);
+    let index = SemanticIndex::new(max_bytes);
     Ok(Arc::new(Caching::new(Arc::new(store), index)))
 }

@@ -6,16 +6,26 @@
 
 use super::{logging, output};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The file with the outcome of the last reload: `ok` and the hash of the settings, or `refused` and the problems.
+/// The file with the outcome of the last reload: `ok`, the hash of the settings and the keys that wait for a restart, each in a line;
+/// or `refused` and the problems.
 const OUTCOME: &str = "reload-outcome";
 /// How long a reload may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Settings that were put in force.
+pub struct Reloaded {
+    /// Their hash.
+    pub hash: String,
+    /// The keys that have changed since the start, and that a restart takes over.
+    pub waiting: Vec<String>,
+}
 
 /// Has the process `pid` reload its settings; exits 1 when it refused them.
 pub fn run(pid: i32) -> ExitCode {
@@ -26,7 +36,15 @@ pub fn run(pid: i32) -> ExitCode {
         );
     };
     match reload(pid, &file) {
-        Ok(Ok(hash)) => output::print(format!("settings reloaded: {hash}\n").as_bytes()),
+        Ok(Ok(text)) => {
+            let mut lines = text.lines();
+            let mut out = format!("settings reloaded: {}\n", lines.next().unwrap_or_default());
+            for key in lines {
+                // Writing into a String cannot fail.
+                let _ = writeln!(out, "waits for a restart: {key}");
+            }
+            output::print(out.as_bytes())
+        }
         Ok(Err(why)) => {
             logging::fatal(&format!("settings not reloaded, the previous settings stay in force:\n{why}"))
         }
@@ -58,10 +76,10 @@ fn reload(pid: i32, file: &Path) -> Result<Result<String, String>, String> {
 }
 
 /// Leaves the outcome of a reload for [`run`], where there is a place for it.
-pub fn write_outcome(outcome: &Result<String, String>) {
+pub fn write_outcome(outcome: &Result<Reloaded, String>) {
     let Some(file) = outcome_file() else { return };
     let text = match outcome {
-        Ok(hash) => format!("ok\n{hash}"),
+        Ok(Reloaded { hash, waiting }) => format!("ok\n{hash}\n{}", waiting.join("\n")),
         Err(why) => format!("refused\n{why}"),
     };
     // Renamed, so that it is never read half written.

@@ -199,11 +199,7 @@ fn background_tasks(
         Box::new(LogExpirer(Arc::clone(shared))),
         Box::new(memory_returner(shared, &config_cache, limits, caching)),
         Box::new(RollupMerger(Arc::clone(shared))),
-        Box::new(SettingsReloader {
-            shared: Arc::clone(shared),
-            file: file.to_owned(),
-            started: shared.settings_arc(),
-        }),
+        Box::new(SettingsReloader::new(shared, file, log)),
         Box::new(CertificateReloader { shared: Arc::clone(shared), certificates }),
         Box::new(LogWriter { queue: Arc::clone(&log.queue), shared: Arc::clone(shared) }),
         Box::new(drain),

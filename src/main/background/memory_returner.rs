@@ -54,7 +54,8 @@ impl BackgroundService for MemoryReturner {
             }
             self.shared.drop_expired(Instant::now());
             self.config_cache.drop_expired();
-            self.caching.drop_expired(Timestamp::now());
+            let semantic = &self.shared.settings().settings.semantic_cache;
+            self.caching.drop_expired(Timestamp::now(), semantic.as_ref());
             if second % LIMITS_EVERY == 0 {
                 self.limits.drop_expired(Timestamp::now());
             }

@@ -2,6 +2,8 @@
 //!
 //! Reading and checking the file is `read`'s.
 
+use crate::logging::ProcessLog;
+use crate::reload::Reloaded;
 use crate::start_checks::Addresses;
 use crate::{read, reload, store_opening};
 use async_trait::async_trait;
@@ -10,17 +12,26 @@ use memory::state::snapshot::SettingsSnapshot;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use sd_notify::NotifyState;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use words::settings::{Listener, Settings};
+use words::settings::restart;
 
 /// Handles SIGHUP and SIGUSR1.
 pub struct SettingsReloader {
-    pub shared: Arc<Shared>,
-    pub file: PathBuf,
+    shared: Arc<Shared>,
+    file: PathBuf,
     /// The settings the process was started with: some of them cannot change while it runs.
-    pub started: Arc<SettingsSnapshot>,
+    started: Arc<SettingsSnapshot>,
+    log: ProcessLog,
+}
+
+impl SettingsReloader {
+    /// To be made before the first reload: the settings in force are those of the start.
+    pub fn new(shared: &Arc<Shared>, file: &Path, log: &ProcessLog) -> Self {
+        let started = shared.settings_arc();
+        Self { shared: Arc::clone(shared), file: file.to_owned(), started, log: log.clone() }
+    }
 }
 
 #[async_trait]
@@ -57,11 +68,11 @@ impl SettingsReloader {
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
-    /// Reads the file and puts its settings in force, if a start with them would succeed. Returns their hash.
+    /// Reads the file and puts its settings in force, if a start with them would succeed.
     ///
     /// # Errors
     /// Why the settings were rejected.
-    fn install(&self) -> Result<String, String> {
+    fn install(&self) -> Result<Reloaded, String> {
         let read = read::for_start(&self.file, Addresses::Held);
         let read::Usable { settings, warnings, overlay } =
             read.map_err(|error| read::report(&self.file, &error))?;
@@ -74,16 +85,18 @@ impl SettingsReloader {
             let options = store_opening::options(&self.file, &settings);
             store.reload_keys(&options).map_err(|why| why.to_string())?;
         }
-        let unchangeable_sections = unchangeable(&settings, &self.started.settings);
-        if !unchangeable_sections.is_empty() {
-            log::warn!(target: "turnpike", "settings: changes of {} take effect after a restart", unchangeable_sections.join(", "));
+        self.log.reload(&settings.log);
+        let waiting = restart::waiting(&self.started.settings, &settings);
+        if !waiting.is_empty() {
+            log::warn!(target: "turnpike", "settings: changes of {} take effect after a restart", waiting.join(", "));
         }
+        self.shared.waiting_for_restart.store(Arc::new(waiting.clone()));
         read::log_warnings(&self.file, &warnings);
         log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
         let hash = settings.hash.clone();
         self.shared.install_overlay(overlay);
         self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
-        Ok(hash)
+        Ok(Reloaded { hash, waiting })
     }
 
     fn reopen(&self) {
@@ -94,32 +107,4 @@ impl SettingsReloader {
             }
         }
     }
-}
-
-/// The changed sections that take effect only at a restart.
-fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
-    let sections = [
-        ("server", new.server != started.server),
-        ("listen", listeners(new) != listeners(started)),
-        ("emulator", new.emulator != started.emulator),
-        ("store.url", new.store.url != started.store.url),
-        ("tls", new.tls != started.tls),
-        ("log", new.log != started.log),
-        ("telemetry", new.telemetry != started.telemetry),
-        (
-            "outbound for telemetry.otlp and batches.s3",
-            has_fixed_clients(new) && new.outbound != started.outbound,
-        ),
-    ];
-    sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
-}
-
-/// Whether there are clients that are made once, at the start.
-fn has_fixed_clients(settings: &Settings) -> bool {
-    settings.telemetry.otlp.is_some() || settings.batches.s3.is_some()
-}
-
-/// The addresses that are listened on. `control_names` is read for every request.
-fn listeners(settings: &Settings) -> (&[Listener], &Listener) {
-    (&settings.listen.data, &settings.listen.control)
 }

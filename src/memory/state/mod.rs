@@ -121,6 +121,8 @@ pub struct Shared {
     pub unknown_clients: Rate,
     /// Refused calls of clients with a key, of which each writes down only so many.
     pub refused_calls: RefusedCalls,
+    /// The settings that have changed since the start, and that only another start takes over.
+    pub waiting_for_restart: ArcSwap<Vec<String>>,
     /// As at the start of the process.
     system: SystemLimits,
 }
@@ -172,6 +174,7 @@ impl Shared {
             refused_connections: ConnectionCount::default(),
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
             refused_calls: RefusedCalls::new(MAX_REFUSED_CALLS),
+            waiting_for_restart: ArcSwap::default(),
             system,
         };
         shared.install_stored();

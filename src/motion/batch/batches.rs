@@ -6,7 +6,6 @@
 use super::blobs::{BlobReader, Blobs};
 use super::makers::Makers;
 use super::metrics::BatchMetrics;
-use super::options::BatchOptions;
 use super::passed_upload::pass_on;
 use super::record::{self, File, batch_view, file_path, file_view};
 use super::state::{Batch, Event};
@@ -34,6 +33,7 @@ use words::api::operation::Operation;
 use words::api::own_ids::{batch_id, file_id, parse_batch_id, parse_file_id};
 use words::api::rules;
 use words::error::Error;
+use words::settings::BatchSettings;
 
 /// The age up to which an object may not have been announced yet, seconds; clocks of machines differ.
 const NEW_SECONDS: u64 = 60;
@@ -47,7 +47,7 @@ pub struct Batches {
     pub(super) shared: Arc<Shared>,
     pub(super) planner: Planner,
     pub(super) blobs: Blobs,
-    pub(super) options: BatchOptions,
+    pub(super) concurrency: usize,
     pub(super) turns: Arc<Turns>,
     /// This process, in leases.
     pub(super) owner: Uuid,
@@ -78,20 +78,25 @@ impl Drop for Room<'_> {
 }
 
 impl Batches {
-    pub fn new(planner: Planner, blobs: Blobs, options: BatchOptions, metrics: BatchMetrics) -> Self {
-        let turns = Turns::new(options.concurrency);
+    pub fn new(planner: Planner, blobs: Blobs, metrics: BatchMetrics) -> Self {
         let shared = Arc::clone(&planner.engine.shared);
+        let concurrency = shared.settings().settings.batches.concurrency;
         Self {
             shared,
             planner,
             blobs,
-            options,
-            turns,
+            concurrency,
+            turns: Turns::new(concurrency),
             owner: Uuid::now_v7(),
             metrics,
             work: Notify::new(),
             pending: Mutex::default(),
         }
+    }
+
+    /// The bounds of files and batches that are in force: a reload changes them.
+    pub(super) fn bounds<T>(&self, read: impl FnOnce(&BatchSettings) -> T) -> T {
+        read(&self.shared.settings().settings.batches)
     }
 
     /// # Errors
@@ -133,16 +138,19 @@ impl Batches {
         let workspace = self.workspace(client);
         let jobs = provider.and_then(provider::find).and_then(|provider| provider.batch_jobs());
         let may_pass = jobs.is_some_and(|jobs| !jobs.keeps_all_files());
-        let room = self.options.max_workspace_bytes.saturating_sub(used_bytes(&store.catalog(), workspace));
+        let max_file_bytes = self.bounds(|batches| batches.max_file_bytes);
+        let room = self
+            .bounds(|batches| batches.max_workspace_bytes)
+            .saturating_sub(used_bytes(&store.catalog(), workspace));
         if room == 0 && !may_pass {
             return Err(self.no_room());
         }
         let (id, path) = new_file();
         // What is passed on needs no room, and its purpose may stand behind the file.
         let passed = if may_pass { self.shared.settings().settings.limits.max_body_bytes as u64 } else { 0 };
-        let most = self.options.max_file_bytes.min(room.max(passed));
+        let most = max_file_bytes.min(room.max(passed));
         let received = upload::receive(content_type, body, &self.blobs, &path, most).await;
-        let is_for_room = most < self.options.max_file_bytes;
+        let is_for_room = most < max_file_bytes;
         let received = received
             .map_err(|error| if is_for_room && error.status() == 413 { self.no_room() } else { error })?;
         if may_pass && received.purpose != "batch" {
@@ -181,7 +189,7 @@ impl Batches {
         let pending = all.get(&workspace).copied().unwrap_or_default();
         // Read under the lock: a file is in the catalog before its room is given back.
         let used = used_bytes(&store.catalog(), workspace).saturating_add(pending);
-        if used.saturating_add(bytes) > self.options.max_workspace_bytes {
+        if used.saturating_add(bytes) > self.bounds(|batches| batches.max_workspace_bytes) {
             return None;
         }
         all.insert(workspace, pending.saturating_add(bytes));
@@ -189,7 +197,7 @@ impl Batches {
     }
 
     fn no_room(&self) -> Error {
-        let most = self.options.max_workspace_bytes;
+        let most = self.bounds(|batches| batches.max_workspace_bytes);
         let message = format!(
             "With this file the workspace would have more than {most} bytes of files, the most it may have. Delete files that are no \
              longer needed, or ask the operator to raise batches.max_workspace_bytes."

@@ -33,7 +33,7 @@ impl LinesInFlight {
             batches: Arc::clone(batches),
             env: Arc::new(env),
             sent: JoinSet::new(),
-            pace: Pace::new(batches.options.concurrency),
+            pace: Pace::new(batches.concurrency),
             largest: 0,
             stops: watch::Sender::new(false),
         }

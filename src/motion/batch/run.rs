@@ -324,7 +324,8 @@ impl Run {
             }
         }
         let further = |line: u32, read: &BatchLine| rules.check(line, read);
-        let max_lines = self.batches.options.max_lines;
+        let max_lines = self.batches.bounds(|batches| batches.max_lines);
+        let max_lines = u32::try_from(max_lines).unwrap_or(u32::MAX);
         let mut validated = validate(lines, &batch.request.endpoint, max_lines, further).await?;
         if validated.errors.is_empty() {
             validated.errors.extend(rules.check_whole(validated.lines));
@@ -347,7 +348,10 @@ impl Run {
     pub(crate) async fn lines_after(&self, batch: &Batch, after: Position) -> Result<FileLines, Halt> {
         let path = file_path(batch.request.input_file);
         match self.batches.blobs.read_from(&path, after.byte).await {
-            Ok(file) => Ok(LineReader::at(file.stream, self.batches.options.max_line_bytes, after)),
+            Ok(file) => {
+                let max_line_bytes = self.batches.bounds(|batches| batches.max_line_bytes);
+                Ok(LineReader::at(file.stream, max_line_bytes, after))
+            }
             Err(BlobError::NotFound) => Err(Halt::NoInput),
             Err(error) => Err(error.into()),
         }
@@ -457,8 +461,8 @@ impl Run {
 
     /// A file that the batch makes.
     fn file_of(&self, batch: &Batch, kind: &str, bytes: u64, now: Timestamp) -> File {
-        let kept =
-            batch.request.output_expiry.map_or(self.batches.options.retention.as_secs() as i64, i64::from);
+        let retention = self.batches.bounds(|batches| batches.retention).as_secs() as i64;
+        let kept = batch.request.output_expiry.map_or(retention, i64::from);
         File {
             filename: format!("{}_{kind}.jsonl", batch_id(self.id, batch.provider())),
             purpose: "batch_output".to_owned(),

@@ -21,7 +21,7 @@ const DELETED_AT_ONCE: usize = 100;
 /// Deletes files and finished batches whose time is over, and content that no record names.
 pub(super) async fn sweep(batches: &Batches, store: &Store) {
     let now = Timestamp::now();
-    let over = over(&store.catalog(), batches.options.retention, now);
+    let over = over(&store.catalog(), batches.bounds(|batches| batches.retention), now);
     for some in over.chunks(DELETED_AT_ONCE) {
         let changes = some.iter().map(|(kind, id)| Change::Delete { kind: *kind, id: *id }).collect();
         if let Err(why) = store.commit(changes, Vec::new()).await {

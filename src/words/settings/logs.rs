@@ -158,8 +158,7 @@ const TIME_OF_DAY: Form<u16> =
         .written(|minute| Some(format!("{:02}:{:02}", minute / 60, minute % 60).into()));
 
 impl Logs {
-    pub(super) const DOC: &str =
-        "What is kept of requests for logs, analytics and bills (docs/logs.md). Read at the start.";
+    pub(super) const DOC: &str = "What is kept of requests for logs, analytics and bills (docs/logs.md).";
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();

@@ -28,6 +28,7 @@ pub mod outbound;
 pub mod prices;
 pub mod realtime;
 pub mod reference;
+pub mod restart;
 pub mod schema;
 pub mod scopes;
 mod sections;

@@ -25,7 +25,7 @@ const PURGED_AT_ONCE: usize = 1024;
 /// changes a few microseconds at most. An insertion takes 20 to 50 µs.
 #[derive(Debug)]
 pub struct SemanticIndex {
-    max_bytes: u64,
+    max_bytes: AtomicU64,
     /// The instruction set of this processor: the scans are compiled for several.
     arch: Arch,
     sketcher: Sketcher,
@@ -58,7 +58,7 @@ struct SharedStats {
 impl SemanticIndex {
     pub fn new(max_bytes: u64) -> Self {
         Self {
-            max_bytes,
+            max_bytes: AtomicU64::new(max_bytes),
             arch: Arch::new(),
             sketcher: Sketcher::new(),
             partitions: Partitions::default(),
@@ -66,6 +66,11 @@ impl SemanticIndex {
             next_looked_at: AtomicU64::new(0),
             stats: SharedStats::default(),
         }
+    }
+
+    /// Has another limit from the next insertion on.
+    pub fn set_max_bytes(&self, max_bytes: u64) {
+        self.max_bytes.store(max_bytes, Ordering::Relaxed);
     }
 
     /// Adds an entry, in place of the one with its key. Expired and then old entries make room for it.
@@ -83,15 +88,16 @@ impl SemanticIndex {
             used: AtomicBool::new(false),
         };
         let bytes = Registry::bytes_alone(&entry);
-        if bytes > self.max_bytes {
-            return Err(VectorError::TooLarge { bytes, max_bytes: self.max_bytes });
+        let max_bytes = self.max_bytes.load(Ordering::Relaxed);
+        if bytes > max_bytes {
+            return Err(VectorError::TooLarge { bytes, max_bytes });
         }
         let sketch = self.sketcher.sketch(self.arch, &unit);
         let partition = PartitionKey { digest: partition, dimensions: unit.dimensions() };
         self.change(|registry| {
             registry.remove_expired(&self.partitions, now.as_millisecond(), EXPIRED_AT_ONCE);
             registry.insert(&self.partitions, partition, &sketch, Arc::new(entry));
-            registry.evict(&self.partitions, self.max_bytes);
+            registry.evict(&self.partitions, max_bytes);
         });
         Ok(())
     }

@@ -169,7 +169,7 @@ impl CacheLayer {
     async fn probe(&self, call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
         let engine = call.engine;
         let attempt = call.attempt()?;
-        engine.caching.index.as_ref()?;
+        call.ctx.snapshot.settings.semantic_cache.as_ref()?;
         let request = call.request().as_edited_for(&attempt.target).ok()?;
         let body = request.body.as_ref()?;
         let text = similar::Text::of(request.operation, body)?;
@@ -191,14 +191,14 @@ async fn similar_response(
     let now = Timestamp::now();
     let settings = ctx.snapshot.settings.semantic_cache.as_ref()?;
     let threshold = policy.threshold.unwrap_or(settings.threshold);
-    let nearest = caching.index.as_ref()?.nearest(&probe.partition.0, &probe.vector, now)?;
+    let nearest = caching.index.nearest(&probe.partition.0, &probe.vector, now)?;
     if f64::from(nearest.similarity) < threshold {
         return None;
     }
     let found = caching.store.get(&nearest.key, scope, now).await;
     match &found {
         Some(_) => nearest.mark_used(),
-        None => drop(caching.index.as_ref().map(|index| index.remove(&nearest.key))),
+        None => drop(caching.index.remove(&nearest.key)),
     }
     found.map(|found| (nearest.key, found))
 }

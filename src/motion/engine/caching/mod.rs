@@ -46,30 +46,32 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::operation::Operation;
+use words::settings::SemanticCacheSettings;
 
 /// What all requests share of the cache.
 pub struct Caching {
     pub store: Arc<ResponseStore>,
-    /// Which texts mean the same; `None`: the settings have no `semantic_cache`.
-    pub index: Option<Arc<SemanticIndex>>,
+    /// Which texts mean the same; empty where the settings have no `semantic_cache`.
+    pub index: SemanticIndex,
     flights: Arc<Flights>,
 }
 
 impl Caching {
-    pub fn new(store: Arc<ResponseStore>, index: Option<Arc<SemanticIndex>>) -> Self {
+    pub fn new(store: Arc<ResponseStore>, index: SemanticIndex) -> Self {
         let flights = Arc::<Flights>::default();
         let concerned = Arc::clone(&flights);
         store.on_removal(Box::new(move |concerns| concerned.outdate(concerns)));
         Self { store, index, flights }
     }
 
-    /// Gives the memory back of what nobody can find any more. To be called every second.
-    pub fn drop_expired(&self, now: Timestamp) {
+    /// Gives the memory back of what nobody can find any more, and takes over the limit of the settings. To be called every second.
+    pub fn drop_expired(&self, now: Timestamp, settings: Option<&SemanticCacheSettings>) {
         self.store.drop_expired();
-        if let Some(index) = &self.index {
-            index.drop_expired(now);
-            index.drop_gone(|key| !self.store.may_have(key));
+        if let Some(settings) = settings {
+            self.index.set_max_bytes(settings.max_bytes);
         }
+        self.index.drop_expired(now);
+        self.index.drop_gone(|key| !self.store.may_have(key));
     }
 
     /// How many upstream calls others may join.

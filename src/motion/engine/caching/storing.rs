@@ -31,9 +31,7 @@ pub(in crate::engine) fn remove_unreadable(caching: &Caching, ctx: &RequestConte
     let scope = scope(ctx.workspace(), default, ctx.record.named.cache.as_deref());
     for key in [hit.key, hit.origin].into_iter().flatten() {
         caching.store.remove(&key, &scope);
-        if let Some(index) = &caching.index {
-            index.remove(&key);
-        }
+        caching.index.remove(&key);
         log::warn!(target: "turnpike", "a cached response cannot be decoded, and was removed: {key}");
     }
 }
@@ -136,7 +134,7 @@ impl Caching {
             self.store.remove(&call.key, &call.scope);
             return;
         }
-        let (Some(similar), Some(index)) = (&call.similar, &self.index) else { return };
+        let Some(similar) = &call.similar else { return };
         let neighbour = Neighbour {
             partition: similar.partition.0,
             key: call.key,
@@ -144,7 +142,7 @@ impl Caching {
             vector: similar.vector.clone(),
             expires_at,
         };
-        if let Err(why) = index.insert(neighbour, Timestamp::now()) {
+        if let Err(why) = self.index.insert(neighbour, Timestamp::now()) {
             log::debug!(target: "turnpike", "a text cannot be found by its meaning: {why}");
         }
     }
