@@ -17,6 +17,8 @@ mod certificate;
 mod check;
 #[path = "main/command_line.rs"]
 mod command_line;
+#[path = "main/doctor/mod.rs"]
+mod doctor;
 #[path = "main/explain.rs"]
 mod explain;
 #[path = "main/hand_over/mod.rs"]
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
         Command::Run { upgrade } => serve::run(&file, upgrade),
         Command::Check => check::run(&file),
+        Command::Doctor { connect, json } => doctor::run(&file, connect, json),
         // The package has put another binary there.
         Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run(None, Some(pid)),
         Command::Reload { pid } => reload::run(pid),

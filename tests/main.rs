@@ -55,6 +55,7 @@ mod control_names;
 mod converted_kinds;
 mod custom_hosts;
 mod distribution;
+mod doctor;
 mod downstreams;
 mod error_names;
 mod explain;

@@ -17,6 +17,24 @@ pub(crate) async fn semantic_gateway() -> (Gateway, Upstream, Arc<AtomicUsize>, 
     let (upstream, calls) =
         answering(|number, _| json_answer(&WHOLE_CHAT.replace("hello world", &format!("answer {number}"))))
             .await;
+    let embedding = embedding_model().await;
+    (Gateway::start(&with_semantic_cache(&embedding)), upstream, calls, embedding)
+}
+
+/// The standard settings with a semantic cache.
+fn with_semantic_cache(embedding: &Upstream) -> String {
+    STANDARD.replacen(
+        "providers:\n",
+        &format!(
+            "semantic_cache: {{provider: '@vectors', model: text-embedding-3-small, threshold: 0.9}}\nproviders:\n  vectors: {{provider: openai, api_key: sk-v, custom_host: '{}'}}\n",
+            embedding.url()
+        ),
+        1,
+    )
+}
+
+/// A model that makes vectors of the words of a text.
+async fn embedding_model() -> Upstream {
     let (embedding, _) = answering(|_, request| {
         if request.contains("broken") {
             return "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n".to_owned();
@@ -30,15 +48,7 @@ pub(crate) async fn semantic_gateway() -> (Gateway, Upstream, Arc<AtomicUsize>, 
         json_answer(&json!({"object": "list", "model": "e", "data": [{"object": "embedding", "index": 0, "embedding": vector}], "usage": {"prompt_tokens": 3, "total_tokens": 3}}).to_string())
     })
     .await;
-    let yaml = STANDARD.replacen(
-        "providers:\n",
-        &format!(
-            "semantic_cache: {{provider: '@vectors', model: text-embedding-3-small, threshold: 0.9}}\nproviders:\n  vectors: {{provider: openai, api_key: sk-v, custom_host: '{}'}}\n",
-            embedding.url()
-        ),
-        1,
-    );
-    (Gateway::start(&yaml), upstream, calls, embedding)
+    embedding
 }
 
 #[tokio::test]
@@ -91,4 +101,28 @@ async fn similar_texts_are_found_and_all_else_must_be_equal() {
     let metrics = gateway.metrics().await;
     assert!(metrics.contains("turnpike_cache_embeddings_total{result=\"failed\"} 1"), "{metrics}");
     assert!(metrics.contains("turnpike_cache_requests_total{status=\"semantic_hit\"} 2"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_reload_turns_it_on() {
+    let (upstream, _calls) =
+        answering(|number, _| json_answer(&WHOLE_CHAT.replace("hello world", &format!("answer {number}"))))
+            .await;
+    let embedding = embedding_model().await;
+    let gateway = Gateway::start(STANDARD);
+    let mut config = at(&upstream, "openai");
+    config["cache"] = json!({"mode": "semantic", "max_age": 600});
+    let call = Call::new(&gateway, &config);
+    let chat =
+        |text: &str| json!({"model": "m", "messages": [{"role": "user", "content": text}]}).to_string();
+    let text = "how do I reset the password of my account on the web site today please";
+    assert_eq!(call.send(&chat(text)).await.cache, "MISS", "equal requests only");
+    gateway.reload(&with_semantic_cache(&embedding));
+    let sent = AtomicUsize::new(0);
+    until("a hit by the meaning", async || {
+        let answer = call.send(&chat(&format!("{text} {}", sent.fetch_add(1, Ordering::SeqCst)))).await;
+        (answer.cache == "SEMANTIC HIT").then_some(())
+    })
+    .await;
+    assert!(gateway.stderr.lines_with("take effect after a restart").is_empty());
 }

@@ -49,6 +49,16 @@ pub enum Command {
     },
     /// Check everything that a start needs: prints every problem with its place, exits 1 when there is one.
     Check,
+    /// Look at what a gateway needs on this machine, and print for each whether it is ok, and what to do; exits 1 when something
+    /// fails. Changes nothing, and may run beside a gateway.
+    Doctor {
+        /// Also connect to the host of each provider of the settings (TCP only; nothing is sent).
+        #[arg(long)]
+        connect: bool,
+        /// Print the findings in JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Have a running process reload the settings, and wait for the outcome; exits 1 when it refuses them. Upgrades it where the
     /// binary has changed. Needs RUNTIME_DIRECTORY, as under systemd.
     Reload {

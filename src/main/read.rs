@@ -64,6 +64,24 @@ pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsEr
     Ok(Usable { settings, warnings, overlay })
 }
 
+/// As [`for_start`], in a shell that may lack the variables and credentials of the service: those are returned and are no problem, and
+/// without them accounts are not looked into. Addresses are not tried.
+///
+/// # Errors
+/// As [`settings`].
+pub fn for_doctor(file: &Path) -> Result<(Usable, Vec<Problem>), SettingsError> {
+    let mut draft =
+        with_sources(file, |text, sources, checks| Draft::read_sections(text, sources, checks, &[]))?;
+    let missing = draft.missing_references().to_vec();
+    if missing.is_empty() {
+        check_calls(&mut draft);
+    }
+    let warnings = start_checks::run(&mut draft, Addresses::NotTried);
+    let overlay = overlay(&mut draft);
+    let settings = draft.finish().map_err(SettingsError::Problems)?;
+    Ok((Usable { settings, warnings, overlay }, missing))
+}
+
 /// The file of `prices.overlay`. What is wrong with it is a problem of that key.
 fn overlay(draft: &mut Draft) -> Overlay {
     let path = draft.settings().and_then(|settings| settings.prices.overlay.clone());
@@ -102,6 +120,12 @@ fn with_sources(
 
 fn draft(file: &Path) -> Result<Draft, SettingsError> {
     let mut draft = with_sources(file, Draft::read)?;
+    check_calls(&mut draft);
+    Ok(draft)
+}
+
+/// Adds what stored providers and saved configs lack for a call.
+fn check_calls(draft: &mut Draft) {
     let found = draft.settings().map(|settings| stored_calls::problems(settings, SystemTime::now()));
     let found = found.unwrap_or_default();
     let sound: HashSet<&str> =
@@ -112,7 +136,6 @@ fn draft(file: &Path) -> Result<Draft, SettingsError> {
             draft.add(&finding.path, &finding.message);
         }
     }
-    Ok(draft)
 }
 
 /// A credential that systemd passed to this service (`LoadCredential=`).

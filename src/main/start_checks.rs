@@ -22,6 +22,8 @@ pub enum Addresses {
     ShouldBeFree,
     /// Not looked at: this process listens there, or takes the listeners over.
     Held,
+    /// Not looked at: the command does so itself. As with `ShouldBeFree`, nothing is started.
+    NotTried,
 }
 
 /// A key and what is wrong with its value.
@@ -61,11 +63,13 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     for (key, path) in files {
         if let Err(why) = can_write(path) {
             // Whoever checks the settings before the service is started for the first time does not have the folders yet.
-            let is_odd = addresses == Addresses::ShouldBeFree && is_made_by_unit(path);
+            let is_started = matches!(addresses, Addresses::MustBeFree | Addresses::Held);
+            let is_odd = !is_started && is_made_by_unit(path);
             (if is_odd { &mut warnings } else { &mut problems }).push((key.to_owned(), why));
         }
     }
-    if addresses != Addresses::Held && draft.is_sound("listen") && draft.is_sound("emulator") {
+    let is_tried = matches!(addresses, Addresses::MustBeFree | Addresses::ShouldBeFree);
+    if is_tried && draft.is_sound("listen") && draft.is_sound("emulator") {
         let found = if addresses == Addresses::MustBeFree { &mut problems } else { &mut warnings };
         taken_addresses(settings, found);
     }
@@ -82,7 +86,7 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
 }
 
 /// Every listener of the process's services, with its key.
-fn listeners(settings: &Settings) -> impl Iterator<Item = (String, &Listener)> {
+pub fn listeners(settings: &Settings) -> impl Iterator<Item = (String, &Listener)> {
     let listen = &settings.listen;
     let data = listen.data.iter().enumerate();
     let data = data.map(|(index, listener)| (format!("listen.data[{index}]"), listener));

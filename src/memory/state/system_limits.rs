@@ -21,6 +21,11 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// The descriptors that so many connections of clients need.
+pub fn descriptors_for(connections: usize) -> usize {
+    connections.saturating_mul(2).saturating_add(RESERVED_DESCRIPTORS)
+}
+
 /// The limits of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SystemLimits {

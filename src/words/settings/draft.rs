@@ -62,6 +62,11 @@ impl Draft {
         draft
     }
 
+    /// The references that could not be resolved.
+    pub fn missing_references(&self) -> &[Problem] {
+        &self.resolved.problems
+    }
+
     /// The settings as far as they could be read: a key with a problem has its default or is left out.
     pub fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref()
