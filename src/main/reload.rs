@@ -4,6 +4,7 @@
 //! the unit is sandboxed. It leaves the outcome as a file in `$RUNTIME_DIRECTORY`. Not here: the reload itself
 //! (`background::settings_reloader`).
 
+use super::hand_over::RuntimeFiles;
 use super::{logging, output};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
@@ -90,8 +91,5 @@ pub fn write_outcome(outcome: &Result<Reloaded, String>) {
 }
 
 fn outcome_file() -> Option<PathBuf> {
-    // A list with colons, if the unit has several.
-    let folders = std::env::var("RUNTIME_DIRECTORY").ok()?;
-    let folder = folders.split(':').next().filter(|folder| !folder.is_empty())?;
-    Some(Path::new(folder).join(OUTCOME))
+    Some(RuntimeFiles::of_this_process()?.folder().join(OUTCOME))
 }

@@ -133,7 +133,8 @@ fn build(
         log: Arc::clone(&log.queue),
         successor: successor.cloned(),
     };
-    let mut tasks = background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor));
+    let mut tasks =
+        background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor));
     tasks.push(Box::new(notifier));
     server.add_service(background_service("background", BackgroundTasks(tasks)));
     // Last, when nothing else can fail.

@@ -24,4 +24,5 @@ mod successor;
 pub use command::{program_has_changed, run};
 pub use listener_table::ListenerTable;
 pub use predecessor::Predecessor;
+pub use runtime_files::RuntimeFiles;
 pub use successor::{Successor, announce_process};

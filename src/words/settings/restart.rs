@@ -21,10 +21,10 @@ const fn all_of(path: &'static str, differs: fn(&Settings, &Settings) -> bool) -
 pub const START_ONLY: &[StartOnly] = &[
     all_of("server.threads", |a, b| a.server.threads != b.server.threads),
     all_of("server.work_stealing", |a, b| a.server.work_stealing != b.server.work_stealing),
-    all_of("server.upgrade_sock", |a, b| a.server.upgrade_sock != b.server.upgrade_sock),
     all_of("server.pid_file", |a, b| a.server.pid_file != b.server.pid_file),
     all_of("server.state_dir", |a, b| a.server.state_dir != b.server.state_dir),
     all_of("server.grace_period_seconds", |a, b| a.server.grace_period != b.server.grace_period),
+    all_of("server.drain_seconds", |a, b| a.server.drain != b.server.drain),
     all_of("server.upstream_pool_size", |a, b| a.server.upstream_pool_size != b.server.upstream_pool_size),
     all_of("listen.data", |a, b| a.listen.data != b.listen.data),
     all_of("listen.control", |a, b| a.listen.control != b.listen.control),
