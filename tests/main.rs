@@ -51,6 +51,7 @@ mod compaction;
 mod control;
 mod control_access;
 mod control_document;
+mod control_lists;
 mod control_names;
 mod converted_kinds;
 mod custom_hosts;

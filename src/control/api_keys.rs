@@ -11,7 +11,7 @@ use super::call::{Call, by_id_or_slug};
 use super::giving::{self, GivenKey};
 use super::limit_owner;
 use super::limits;
-use super::page::{self, Page};
+use super::page::{self, NameFilter, Page};
 use super::records::{changed, members, object, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
@@ -108,6 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(list(call))
     })
     .query(page::WORKSPACE_QUERY)
+    .lists(page::NAMED)
     .replies(Shape::List(VIEW)),
     get("/v1/api-keys/self", Access::AnyKey, "Shows the calling key", |call| Box::pin(own(call)))
         .replies(Shape::Object(VIEW)),
@@ -337,6 +338,16 @@ enum Listed<'a> {
     OfSettings(&'a ServiceKey),
 }
 
+impl Listed<'_> {
+    /// The name; `None` for a record that cannot be read.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Stored(record) => KeyBody::parse(&record.body).ok().map(|body| body.name),
+            Self::OfSettings(key) => Some(key.name.clone()),
+        }
+    }
+}
+
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found: Vec<Listed<'_>> = Vec::new();
     // There may be many: only those of the page are read.
@@ -347,6 +358,10 @@ async fn list(call: Call) -> Result<Reply, Error> {
     found.extend(call.list(Kind::ApiKey)?.into_iter().filter(is_for_client).map(Listed::Stored));
     if !call.identity.is_bound && call.list_workspace()?.is_none() {
         found.extend(call.snapshot.settings.auth.keys.iter().map(Listed::OfSettings));
+    }
+    let wanted = NameFilter::of(&call);
+    if !wanted.has_all() {
+        found.retain(|item| item.name().is_some_and(|name| wanted.has(Some(&name), None)));
     }
     let page = Page::of(&call, 50);
     let mut shown = Vec::new();

@@ -27,6 +27,7 @@ const QUERY: &[Field] = &[
     optional("resource_type", Type::Text(64), "`configs`, `api-keys` …"),
     optional("action", Type::Text(64), "`create`, `update`, `delete` …"),
     optional("client_ip", Type::Text(64), "From where."),
+    optional("country", Type::Text(64), "From where; entries have none, so that nothing is found."),
     page::CURRENT_PAGE,
     optional("page_size", Type::Integer(1, 100), "Entries on a page; 50 by default."),
 ];
@@ -48,7 +49,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
     let page = Page::of(&call, 50);
     let text = |name: &str| call.query_text(name).map(str::to_owned);
     let time = |name: &str| call.query_text(name).and_then(|text| text.parse::<Timestamp>().ok());
-    let members = ["uri", "request_id", "client_ip"];
+    let members = ["uri", "request_id", "client_ip", "country"];
     let query = AuditQuery {
         since: time("start_time"),
         until: time("end_time"),

@@ -4,7 +4,7 @@
 
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
-use super::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page, WORKSPACE};
+use super::page::{self, Page, WORKSPACE};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use memory::store::{Kind, Status};
@@ -13,14 +13,8 @@ use serde_json::{Value, json};
 use words::error::Error;
 use words::settings::scopes::Scope;
 
-const QUERY: &[Field] = &[
-    WORKSPACE,
-    optional("open", Type::Flag, "`true`: only batches that are not finished."),
-    CURRENT_PAGE,
-    PAGE_SIZE,
-    CURRENT_PAGE_CAMEL,
-    PAGE_SIZE_CAMEL,
-];
+const QUERY: &[Field] =
+    &[WORKSPACE, optional("open", Type::Flag, "`true`: only batches that are not finished.")];
 
 const ITEM: &[Field] = &[
     required("id", Type::Text(64), "The batch, as at the data port."),
@@ -37,6 +31,7 @@ pub(super) const ROUTES: &[Route] = &[get(
     |call| Box::pin(list(call)),
 )
 .query(QUERY)
+.lists(page::QUERY)
 .replies(Shape::List(ITEM))];
 
 async fn list(call: Call) -> Result<Reply, Error> {

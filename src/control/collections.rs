@@ -5,7 +5,7 @@
 
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
-use super::numbered::{is_in, matches};
+use super::numbered::is_in;
 use super::page;
 use super::records::{member, members, set, time};
 use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update, view};
@@ -52,13 +52,8 @@ const ITEM: &[Field] = &[
 ];
 
 const LIST: &[Field] = &[
-    optional("search", Type::Text(255), "Only with this text in name or slug."),
     optional("parent_collection_id", Type::Text(128), "Only those in this collection: id or slug."),
     page::WORKSPACE,
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-    page::CURRENT_PAGE_CAMEL,
-    page::PAGE_SIZE_CAMEL,
 ];
 
 pub(super) const ROUTES: &[Route] = &[
@@ -91,18 +86,13 @@ impl Resource for Collection {
         let catalog = call.catalog()?;
         let workspace = call.list_workspace()?;
         let mut stored = call.list(Self::KIND)?;
-        if let Some(text) = call.query_text("search") {
-            stored.retain(|record| matches(record, text));
-        }
         let parent = call.query_text("parent_collection_id");
         if let Some(named) = parent {
             let parent = find(&catalog, workspace.unwrap_or_default(), named);
             stored.retain(|record| parent.is_some_and(|parent| is_in(record, parent)));
         }
-        let is_searched = call.query_text("search").is_none_or(|text| DEFAULT.contains(&text.to_lowercase()));
         let is_wanted = |record: &&Arc<Record>| {
-            is_searched
-                && parent.is_none()
+            parent.is_none()
                 && record.status == Status::Active
                 && workspace.is_none_or(|own| own == record.id)
         };

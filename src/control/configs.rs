@@ -95,7 +95,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Lists the versions of a config",
         |call| Box::pin(versions(call)),
     )
-    .query(page::QUERY)
+    .lists(page::QUERY)
     .replies(Shape::List(ONE)),
 ];
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
 use words::config::node::{Node, NodeKind};
-use words::config::read::Problems;
+use words::config::read::{Problems, nearest};
 use words::error::Error;
 use words::json::values;
 use words::settings::scopes::Scope;
@@ -341,7 +341,7 @@ fn read_request(
     now: Timestamp,
 ) -> Result<QueryAndBody, Error> {
     let problems = Problems::default();
-    let query = read_query(route.query, uri.query().unwrap_or_default(), &problems);
+    let query = read_query(route, uri, &problems);
     let mut body = match route.body {
         Body::None | Body::Raw(_) => Map::new(),
         Body::Object(fields) => {
@@ -373,25 +373,52 @@ fn remove_repeats(node: &mut Node, fields: &[Field], path: &str) {
     });
 }
 
-/// Parameters that are not in the table are ignored: clients of Portkey add their own.
-fn read_query(fields: &[Field], query: &str, problems: &Problems) -> Map<String, Value> {
+/// Reads the query's parameters by the route's tables. One that is in none of them is ignored, because clients of Portkey add their own,
+/// but by lists ([`Route::refuses_others`]), which ignore only those that repeat a segment of the path: the same clients send them twice.
+fn read_query(route: &Route, uri: &http::Uri, problems: &Problems) -> Map<String, Value> {
+    let query = uri.query().unwrap_or_default();
     let mut read = Map::new();
     let is_sent = |name: &str| url::form_urlencoded::parse(query.as_bytes()).any(|(sent, _)| sent == name);
     for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
-        let Some(field) = fields.iter().find(|field| field.name == name) else { continue };
-        if text.is_empty() && !field.is_required {
+        let Some(field) = route.parameters().find(|field| field.name == name) else {
+            let is_repeat = route.path.contains('{') && uri.path().split('/').any(|part| part == text);
+            if route.refuses_others() && !is_repeat {
+                refuse_parameter(route, &name, problems);
+            }
+            continue;
+        };
+        if text.is_empty() && field.may_be_empty() {
+            continue;
+        }
+        if route.refuses_others() && read.contains_key(field.name) {
+            problems.push(field.name, None, "stands twice");
             continue;
         }
         if let Some(value) = read_text(&field.of, &text, field.name, problems) {
             read.insert(field.name.to_owned(), value);
         }
     }
-    for field in fields.iter().filter(|field| field.is_required && !read.contains_key(field.name)) {
+    for field in route.parameters().filter(|field| field.is_required && !read.contains_key(field.name)) {
         if !is_sent(field.name) {
             problems.push(field.name, None, "is required");
         }
     }
     read
+}
+
+/// Adds the problem of a parameter that a list does not have.
+fn refuse_parameter(route: &Route, name: &str, problems: &Problems) {
+    let names: Vec<&str> = route.parameters().map(|field| field.name).collect();
+    // A name may be anything a client has written.
+    let at: String = name.chars().take(64).collect();
+    problems.push(
+        at,
+        None,
+        match nearest(&names, name) {
+            Some(near) => format!("unknown parameter; did you mean {near}?"),
+            None => format!("unknown parameter; this list has {}", names.join(", ")),
+        },
+    );
 }
 
 #[cfg(test)]

@@ -23,6 +23,14 @@ pub(super) struct Field {
     pub doc: &'static str,
 }
 
+impl Field {
+    /// Whether a parameter of a query may be sent without a value, as if it were absent. Not where that would turn a name that
+    /// a script has failed to fill in into all names.
+    pub(super) fn may_be_empty(&self) -> bool {
+        !self.is_required && !matches!(self.of, Type::Name(_))
+    }
+}
+
 /// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Type {

@@ -107,8 +107,7 @@ const ITEM: &[Field] = &[
 
 const LIST: &[Field] = &[
     page::WORKSPACE,
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
+    optional("organisation_id", Type::Text(64), "Taken from the key."),
     optional("ids", Type::Ids(4096), "Only these: ids or slugs with commas."),
 ];
 

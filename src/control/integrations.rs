@@ -142,6 +142,15 @@ const ITEM: &[Field] = &[
 const READS: &[Scope] = &[Scope::OrganisationIntegrationsRead, Scope::WorkspaceIntegrationsRead];
 const UPDATES: &[Scope] = &[Scope::OrganisationIntegrationsUpdate, Scope::WorkspaceIntegrationsUpdate];
 
+const LIST: &[Field] = &[
+    page::WORKSPACE,
+    optional(
+        "type",
+        Type::OneOf(&["all", "organisation", "workspace"]),
+        "`organisation`: only those of the organisation; `workspace`: only those of a workspace.",
+    ),
+];
+
 pub(super) const ROUTES: &[Route] = &[
     create::<Integration>(
         &[Scope::OrganisationIntegrationsCreate, Scope::WorkspaceIntegrationsCreate],
@@ -152,7 +161,7 @@ pub(super) const ROUTES: &[Route] = &[
     list::<Integration>(
         &[Scope::OrganisationIntegrationsList, Scope::WorkspaceIntegrationsList],
         "Lists integrations",
-        page::WORKSPACE_QUERY,
+        LIST,
         ITEM,
     ),
     read::<Integration>(READS, "Reads an integration", ITEM).query(page::IN_WORKSPACE),
@@ -206,7 +215,14 @@ impl Resource for Integration {
     }
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
-        items_with_role(call, "is_integration")
+        let mut items = items_with_role(call, "is_integration")?;
+        let is_wanted = |workspace: Option<Uuid>| match call.query_text("type") {
+            Some("organisation") => workspace.is_none(),
+            Some("workspace") => workspace.is_some(),
+            _ => true,
+        };
+        items.retain(|item| matches!(item, Item::Stored(record) if is_wanted(record.workspace)));
+        Ok(items)
     }
 
     fn find(call: &Call) -> Result<Arc<Record>, Error> {

@@ -57,12 +57,9 @@ const ITEM: &[Field] = &[
 ];
 
 const LIST: &[Field] = &[
-    optional("search", Type::Text(255), "Only with this text in the name."),
     page::WORKSPACE,
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-    page::CURRENT_PAGE_CAMEL,
-    page::PAGE_SIZE_CAMEL,
+    optional("organisation_id", Type::Text(64), "Taken from the key."),
+    optional("organization_id", Type::Text(64), "The same as `organisation_id`."),
 ];
 
 pub(super) const ROUTES: &[Route] = &[
@@ -101,16 +98,12 @@ impl Resource for Label {
     }
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
-        let part = call.query_text("search").map(str::to_lowercase);
-        let is_wanted =
-            |name: &str| part.as_ref().is_none_or(|part| name.to_lowercase().contains(part.as_str()));
-        let universal = UNIVERSAL_LABELS.iter().filter(|(_, name)| is_wanted(name));
-        let mut items: Vec<Item> =
-            universal.map(|(id, name)| Item::Unstored(universal_label(*id, name))).collect();
-        let mut stored = call.list(Self::KIND)?;
-        stored.retain(|record| is_wanted(record.slug.as_deref().unwrap_or_default()));
-        items.extend(stored_items(stored));
-        Ok(items)
+        let universal = UNIVERSAL_LABELS.iter().map(|(id, name)| Item::Unstored(universal_label(*id, name)));
+        Ok(universal.chain(stored_items(call.list(Self::KIND)?)).collect())
+    }
+
+    fn name(record: &Record) -> Option<String> {
+        record.slug.clone()
     }
 
     fn unstored(call: &Call) -> Result<Option<Value>, Error> {

@@ -6,7 +6,7 @@ mod exports;
 mod link_maker;
 
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, concat_fields, nullable, optional, required};
 use super::log_filter::{self, FIELDS, Reach};
 use super::log_view;
 use super::page::{self, Page};
@@ -37,7 +37,12 @@ const BODY_COPIES: usize = 8;
 /// The logs of a trace that `GET /v1/logs/{trace id}` chooses from.
 const MAX_TRACE: usize = 1;
 
-const PARAMETERS: [Field; 29] = with_times(FIELDS);
+const TIMES: [Field; 2] = [
+    optional("time_of_generation_min", Type::Time, "The first moment; included."),
+    optional("time_of_generation_max", Type::Time, "The last moment; not included."),
+];
+
+const PARAMETERS: [Field; 25] = concat_fields(&TIMES, &FIELDS);
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The log."),
@@ -67,6 +72,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(list(call))
     })
     .query(&PARAMETERS)
+    .lists(page::QUERY)
     .replies(Shape::List(ITEM)),
     get("/v1/logs/{id}", Access::Scope(&[Scope::LogsView]), "Reads a log by its id or trace id", |call| {
         Box::pin(read(call))
@@ -81,34 +87,6 @@ pub(super) const ROUTES: &[Route] = &[
     .takes(MaxBody::Settings)
     .replies(Shape::Object(CREATED)),
 ];
-
-/// The parameters of a list: the filter's, times and a page.
-const fn with_times(fields: [Field; 23]) -> [Field; 29] {
-    let mut all = [page::CURRENT_PAGE; 29];
-    let mut at = 0;
-    while at < 23 {
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        {
-            all[at] = fields[at];
-        }
-        at += 1;
-    }
-    let own = [
-        optional("time_of_generation_min", Type::Time, "The first moment; included."),
-        optional("time_of_generation_max", Type::Time, "The last moment; not included."),
-        page::PAGE_SIZE,
-        page::CURRENT_PAGE_CAMEL,
-        page::PAGE_SIZE_CAMEL,
-    ];
-    while at < 28 {
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        {
-            all[at] = own[at - 23];
-        }
-        at += 1;
-    }
-    all
-}
 
 /// # Errors
 /// 503 where the settings turn the ledger off.

@@ -113,7 +113,7 @@ impl Numbered {
         Ok(Reply::empty())
     }
 
-    /// The records that a list's query asks for: `collection_id` and `search`.
+    /// The records of the collection that a list's query asks for in `collection_id`.
     ///
     /// # Errors
     /// As [`Call::list`].
@@ -126,9 +126,6 @@ impl Numbered {
                     .map(|found| found.id),
             };
             records.retain(|record| collection.is_some_and(|id| is_in(record, id)));
-        }
-        if let Some(text) = call.query_text("search") {
-            records.retain(|record| matches(record, text));
         }
         Ok(records)
     }
@@ -155,12 +152,4 @@ pub(super) fn is_in(record: &Record, collection: Uuid) -> bool {
     let of = members(record);
     of.get("collection_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok())
         == Some(collection)
-}
-
-/// Whether name or slug of a record have this text, in any case.
-pub(super) fn matches(record: &Record, text: &str) -> bool {
-    let text = text.to_lowercase();
-    let name = member(&members(record), "name");
-    let names = [name.as_str(), record.slug.as_deref()];
-    names.into_iter().flatten().any(|name| name.to_lowercase().contains(&text))
 }

@@ -54,7 +54,7 @@ pub fn document() -> Value {
 
 fn operation(route: &Route) -> Value {
     let mut parameters: Vec<Value> = route.path.split('/').filter_map(path_parameter).collect();
-    parameters.extend(route.query.iter().map(query_parameter));
+    parameters.extend(route.parameters().map(query_parameter));
     let mut operation = json!({
         "summary": route.summary,
         "description": description(route),
@@ -63,6 +63,7 @@ fn operation(route: &Route) -> Value {
         "parameters": parameters,
         "responses": responses(route),
         "x-on-data-port": route.on_data_port,
+        "x-refuses-other-parameters": route.refuses_others(),
     });
     let Value::Object(members) = &mut operation else { return operation };
     match route.access {
@@ -133,7 +134,7 @@ fn responses(route: &Route) -> Map<String, Value> {
     let needs_key = route.access != Access::Open;
     for (status, name, _) in ERRORS {
         let is_possible = match *status {
-            "400" => needs_key && (has_body || !route.query.is_empty()),
+            "400" => needs_key && (has_body || route.parameters().next().is_some()),
             "401" => needs_key && route.access != Access::Link,
             "404" => route.path.contains('{'),
             "409" | "507" => route.change.is_some(),
@@ -216,7 +217,7 @@ fn query_parameter(field: &Field) -> Value {
         "in": "query",
         "required": field.is_required,
         // An empty one is as if it were absent.
-        "allowEmptyValue": !field.is_required,
+        "allowEmptyValue": field.may_be_empty(),
         "description": field.doc,
         "schema": type_schema(&field.of, true),
     })

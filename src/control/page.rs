@@ -1,4 +1,7 @@
-//! Paging of lists: `current_page` from 0 and `page_size`, in both spellings.
+//! What all lists have: paging (`current_page` from 0 and `page_size`, in both spellings), and where objects have names, choosing them by
+//! name.
+//!
+//! What a list has besides is its resource's.
 
 use super::call::Call;
 use super::field::{Field, Type, optional};
@@ -13,8 +16,22 @@ pub(super) const PAGE_SIZE: Field = optional("page_size", SIZE, "Items on a page
 pub(super) const CURRENT_PAGE_CAMEL: Field = optional("currentPage", PAGE, "The same as `current_page`.");
 pub(super) const PAGE_SIZE_CAMEL: Field = optional("pageSize", SIZE, "The same as `page_size`.");
 
-/// The parameters of a list without others.
+/// The parameters of every list.
 pub(super) const QUERY: &[Field] = &[CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
+
+/// The parameters of a list of objects that have names.
+pub(super) const NAMED: &[Field] = &[
+    optional("name", Type::Name(255), "Only with exactly this name; upper and lower case differ."),
+    optional(
+        "search",
+        Type::Text(255),
+        "Only with this text in name or slug; upper and lower case are the same.",
+    ),
+    CURRENT_PAGE,
+    PAGE_SIZE,
+    CURRENT_PAGE_CAMEL,
+    PAGE_SIZE_CAMEL,
+];
 
 pub(super) const WORKSPACE: Field =
     optional("workspace_id", Type::Text(128), "Id or slug of a workspace; the key's own where absent.");
@@ -26,9 +43,35 @@ pub(super) const IN_WORKSPACE: &[Field] = &[optional(
     "Id or slug of the workspace that has the object; for keys of the organisation, where several have the slug.",
 )];
 
-/// The parameters of a list of one workspace's objects.
-pub(super) const WORKSPACE_QUERY: &[Field] =
-    &[WORKSPACE, CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
+/// The parameter of a list of one workspace's objects.
+pub(super) const WORKSPACE_QUERY: &[Field] = &[WORKSPACE];
+
+/// The names that a request asks for: [`NAMED`].
+#[derive(Debug)]
+pub(super) struct NameFilter<'a> {
+    name: Option<&'a str>,
+    /// In lower case.
+    search: Option<String>,
+}
+
+impl<'a> NameFilter<'a> {
+    pub fn of(call: &'a Call) -> Self {
+        Self { name: call.query_text("name"), search: call.query_text("search").map(str::to_lowercase) }
+    }
+
+    /// Whether every object is asked for, so that no name needs to be read.
+    pub fn has_all(&self) -> bool {
+        self.name.is_none() && self.search.is_none()
+    }
+
+    /// Whether an object with this name and this slug is asked for.
+    pub fn has(&self, name: Option<&str>, slug: Option<&str>) -> bool {
+        self.name.is_none_or(|wanted| name == Some(wanted))
+            && self.search.as_ref().is_none_or(|part| {
+                [name, slug].into_iter().flatten().any(|text| text.to_lowercase().contains(part.as_str()))
+            })
+    }
+}
 
 /// Which part of a list was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -91,15 +91,8 @@ const ONE: &[Field] = &[
     required("object", Type::Text(20), "`partial`."),
 ];
 
-const LIST: &[Field] = &[
-    optional("collection_id", Type::Text(128), "Only of this collection: id or slug."),
-    optional("search", Type::Text(255), "Only with this text in name or slug."),
-    page::WORKSPACE,
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-    page::CURRENT_PAGE_CAMEL,
-    page::PAGE_SIZE_CAMEL,
-];
+const LIST: &[Field] =
+    &[optional("collection_id", Type::Text(128), "Only of this collection: id or slug."), page::WORKSPACE];
 
 pub(super) const ROUTES: &[Route] = &[
     create::<StoredPartial>(&[Scope::PromptsCreate], "Saves a partial", CREATE, Shape::Object(CHANGED)),
@@ -118,7 +111,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Lists the versions of a partial",
         |call| Box::pin(versions(call)),
     )
-    .query(page::QUERY)
+    .lists(page::QUERY)
     .replies(Shape::List(ONE)),
     get(
         "/v1/prompts/partials/{id}/versions/{version_id}",

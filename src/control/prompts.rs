@@ -150,15 +150,8 @@ const ONE: &[Field] = &[
     required("object", Type::Text(20), "`prompt`."),
 ];
 
-const LIST: &[Field] = &[
-    optional("collection_id", Type::Text(128), "Only of this collection: id or slug."),
-    optional("search", Type::Text(255), "Only with this text in name or slug."),
-    page::WORKSPACE,
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-    page::CURRENT_PAGE_CAMEL,
-    page::PAGE_SIZE_CAMEL,
-];
+const LIST: &[Field] =
+    &[optional("collection_id", Type::Text(128), "Only of this collection: id or slug."), page::WORKSPACE];
 
 pub(super) const ROUTES: &[Route] = &[
     create::<StoredPrompt>(&[Scope::PromptsCreate], "Saves a prompt", CREATE, Shape::Object(CREATED)),

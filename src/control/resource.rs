@@ -11,7 +11,7 @@ use super::ORGANISATION;
 use super::call::Call;
 use super::field::Field;
 use super::limit_owner;
-use super::page::Page;
+use super::page::{self, NameFilter, Page};
 use super::records::{archived, changed, created, member, members, object, overlay, put, set, time};
 use super::reply::Reply;
 use super::route::{self, Access, Route, Shape};
@@ -37,6 +37,8 @@ pub(super) trait Resource: Sized + 'static {
     const SECRET: &'static [&'static str] = &[];
     /// Whether a write compiles what was sent: it takes a large body, and a place for such work.
     const IS_COMPILED: bool = false;
+    /// Whether lists take a name. Not where objects have none, or where `name` means something else.
+    const IS_NAMED: bool = true;
     /// Items on a page where the request names no number.
     const PAGE_SIZE: usize = 50;
     /// What the client gets of a change.
@@ -67,7 +69,12 @@ pub(super) trait Resource: Sized + 'static {
         Reply::from(json!({"id": record.id, "slug": record.slug}))
     }
 
-    /// What a list has, in its order.
+    /// The name by which a list is filtered.
+    fn name(record: &Record) -> Option<String> {
+        member(&members(record), "name").as_str().map(str::to_owned)
+    }
+
+    /// What a list has, in its order, whatever the names.
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         Ok(stored_items(call.list(Self::KIND)?))
     }
@@ -115,7 +122,10 @@ pub(super) trait Resource: Sized + 'static {
 
     fn list(call: Call) -> impl Future<Output = Result<Reply, Error>> + Send {
         async move {
-            let items = Self::items(&call)?;
+            let mut items = Self::items(&call)?;
+            if Self::IS_NAMED {
+                retain_named::<Self>(&call, &mut items);
+            }
             let page = Page::of(&call, Self::PAGE_SIZE);
             let mut shown = Vec::new();
             for item in page.part(&items) {
@@ -188,6 +198,21 @@ pub(super) enum Item {
     Stored(Arc<Record>),
     /// As it is shown; it is in no record.
     Unstored(Value),
+}
+
+/// Removes the items with other names than the request asks for.
+fn retain_named<R: Resource>(call: &Call, items: &mut Vec<Item>) {
+    let wanted = NameFilter::of(call);
+    if wanted.has_all() {
+        return;
+    }
+    items.retain(|item| match item {
+        Item::Stored(record) => wanted.has(R::name(record).as_deref(), record.slug.as_deref()),
+        Item::Unstored(value) => {
+            let text = |name: &str| value.get(name).and_then(Value::as_str);
+            wanted.has(text("name"), text("slug"))
+        }
+    });
 }
 
 pub(super) fn stored_items(records: Vec<Arc<Record>>) -> Vec<Item> {
@@ -286,7 +311,7 @@ const fn written<R: Resource>(route: Route) -> Route {
     if R::IS_COMPILED { route.computes() } else { route }
 }
 
-/// The row of the route that lists the objects. `item`: the members of one.
+/// The row of the route that lists the objects. `query`: the parameters besides those of every such list. `item`: the members of one.
 pub(super) const fn list<R: Resource>(
     scopes: Scopes,
     summary: &'static str,
@@ -295,7 +320,8 @@ pub(super) const fn list<R: Resource>(
 ) -> Route {
     let [all, _] = R::PATHS;
     let route = route::get(all, Access::Scope(scopes), summary, |call| Box::pin(R::list(call)));
-    route.query(query).replies(Shape::List(item))
+    let common = if R::IS_NAMED { page::NAMED } else { page::QUERY };
+    route.query(query).lists(common).replies(Shape::List(item))
 }
 
 /// The row of the route that reads an object.

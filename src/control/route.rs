@@ -33,6 +33,10 @@ pub(super) struct Route {
     /// One line for the OpenAPI document.
     pub summary: &'static str,
     pub query: &'static [Field],
+    /// The parameters that it has in common with other lists.
+    pub list_query: &'static [Field],
+    /// Whether it ignores parameters that are not in its tables although it is a list.
+    pub ignores_others: bool,
     pub body: Body,
     pub max_body: MaxBody,
     pub work: Work,
@@ -122,6 +126,8 @@ const fn route(
         on_data_port: true,
         summary,
         query: &[],
+        list_query: &[],
+        ignores_others: false,
         body: Body::None,
         max_body: MaxBody::Small,
         work: Work::Little,
@@ -153,6 +159,18 @@ pub(super) const fn delete(path: &'static str, access: Access, summary: &'static
 impl Route {
     pub const fn query(mut self, query: &'static [Field]) -> Self {
         self.query = query;
+        self
+    }
+
+    /// Says that it is a list, with the parameters that all such lists have.
+    pub const fn lists(mut self, fields: &'static [Field]) -> Self {
+        self.list_query = fields;
+        self
+    }
+
+    /// Says that clients add parameters of their own, which mean nothing here.
+    pub(crate) const fn ignoring_others(mut self) -> Self {
+        self.ignores_others = true;
         self
     }
 
@@ -212,5 +230,16 @@ impl Route {
     pub(crate) const fn on_control_port_only(mut self) -> Self {
         self.on_data_port = false;
         self
+    }
+
+    /// The parameters of the query: those of its own, then those of all such lists.
+    pub fn parameters(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        self.query.iter().chain(self.list_query)
+    }
+
+    /// Whether a parameter that is not in its tables is refused. A list without the filter that its client has
+    /// misspelled has other objects than the client asked for, and the first of them may be deleted for another.
+    pub fn refuses_others(&self) -> bool {
+        !self.ignores_others && self.parameters().any(|field| field.name == "current_page")
     }
 }

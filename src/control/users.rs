@@ -4,7 +4,6 @@
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, nullable, optional, required};
 use super::giving;
-use super::page;
 use super::records::{changed, created, member, members, put, set, time};
 use super::reply::Reply;
 use super::resource::{
@@ -76,10 +75,6 @@ const SHOWN: &[Field] = &[
 ];
 
 const LIST: &[Field] = &[
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-    page::CURRENT_PAGE_CAMEL,
-    page::PAGE_SIZE_CAMEL,
     optional("email", Type::Text(320), "Only of this address."),
     optional("role", ROLE, "Only with this role."),
     optional(
@@ -145,6 +140,7 @@ struct User;
 impl Resource for User {
     const KIND: Kind = Kind::User;
     const NAME: &'static str = "users";
+    const IS_NAMED: bool = false;
     const PATHS: [&'static str; 2] = ["/v1/admin/users", "/v1/admin/users/{id}"];
     const CHANGED: Changed = Changed::Shown;
 
@@ -194,6 +190,7 @@ struct Invite;
 impl Resource for Invite {
     const KIND: Kind = Kind::Invite;
     const NAME: &'static str = "invites";
+    const IS_NAMED: bool = false;
     const PATHS: [&'static str; 2] = ["/v1/admin/users/invites", "/v1/admin/users/invites/{id}"];
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {

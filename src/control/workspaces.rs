@@ -112,15 +112,14 @@ const LIST: &[Field] = &[
         Type::Names(&["active", "archived"]),
         "`active`, `archived` or both with a comma; `active` by default. Archived ones need a key or token of the whole organisation.",
     ),
-    optional("name", Type::Text(255), "Part of the name; upper and lower case differ."),
-    optional("exact_name", Type::Text(255), "The whole name."),
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
+    optional("name", Type::Name(255), "Part of the name; upper and lower case differ."),
+    optional("exact_name", Type::Name(255), "The whole name."),
 ];
 
 pub(super) const ROUTES: &[Route] = &[
     get("/v1/workspaces", Access::Scope(LISTS), "Lists workspaces", |call| Box::pin(Workspace::list(call)))
         .query(LIST)
+        .lists(page::QUERY)
         .replies(Shape::List(VIEW)),
     create::<Workspace>(&[Scope::WorkspacesCreate], "Creates a workspace", CREATE, Shape::Object(VIEW)),
     list::<Workspace>(LISTS, "Lists workspaces", LIST, VIEW),
@@ -142,6 +141,8 @@ impl Resource for Workspace {
     const PATHS: [&'static str; 2] = ["/v1/admin/workspaces", "/v1/admin/workspaces/{id}"];
     const PREFIX: &'static str = "ws-";
     const CHANGED: Changed = Changed::Shown;
+    /// `name` is a part of the name, as Portkey has it.
+    const IS_NAMED: bool = false;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
         if call.has("security_settings") {

@@ -276,7 +276,7 @@ impl Error {
         let listed: Vec<String> = problems.iter().map(Problem::to_string).collect();
         let count = problems.len();
         let noun = if count == 1 { "problem" } else { "problems" };
-        let message = format!("Invalid request body ({count} {noun}): {}", listed.join("; "));
+        let message = format!("Invalid request ({count} {noun}): {}", listed.join("; "));
         let param = problems.first().map(|problem| problem.path.clone());
         Self { param, problems: problems.into(), ..Self::new(Kind::InvalidRequest, message) }
     }

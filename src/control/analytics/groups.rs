@@ -5,10 +5,10 @@ use super::{Subject, Sum, joined, ratio, rounded, sums, time};
 use crate::call::{Call, by_id_or_slug};
 use crate::field::{Field, Type, nullable, optional, required};
 use crate::log_filter::{FIELDS, Reach};
-use crate::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page};
+use crate::page::{self, Page};
 use crate::records::{member, members};
 use crate::reply::Reply;
-use crate::route::{Access, Route, Shape, get};
+use crate::route::{Access, Route, Run, Shape, get};
 use memory::ledger::analytics::By;
 use memory::ledger::rollup::sample::Dimension;
 use memory::store::{Kind, Record};
@@ -18,7 +18,6 @@ use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
-const PAGING: [Field; 4] = [CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
 const TIMES: [Field; 2] = [
     optional(
         "time_of_generation_min",
@@ -28,7 +27,6 @@ const TIMES: [Field; 2] = [
     optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
 ];
 const COMMON: [Field; 25] = joined(TIMES, FIELDS);
-const PAGED: [Field; 29] = joined(COMMON, PAGING);
 
 const CHOICES: [Field; 3] = [
     optional(
@@ -43,7 +41,7 @@ const CHOICES: [Field; 3] = [
         "`desc` by default. Equals are in order of their value.",
     ),
 ];
-const QUERY: [Field; 32] = joined(PAGED, CHOICES);
+const QUERY: [Field; 28] = joined(COMMON, CHOICES);
 
 const ITEM: &[Field] = &[
     required("requests", Type::Any, "How many requests."),
@@ -62,32 +60,48 @@ const METADATA_ITEM: &[Field] = &[
 ];
 
 const VIEW: Access = Access::Scope(&[Scope::AnalyticsView]);
+const LOGS: Access = Access::Scope(&[Scope::LogsList]);
+
+/// Clients of Portkey add parameters of their own.
+const fn group(
+    path: &'static str,
+    access: Access,
+    summary: &'static str,
+    query: &'static [Field],
+    run: Run,
+) -> Route {
+    get(path, access, summary, run)
+        .query(query)
+        .lists(page::QUERY)
+        .ignoring_others()
+        .replies(Shape::List(ITEM))
+}
 
 pub(crate) const ROUTES: &[Route] = &[
-    get("/v1/analytics/groups/{groupBy}", VIEW, "Sums up requests by a property", |call| {
+    group("/v1/analytics/groups/{groupBy}", VIEW, "Sums up requests by a property", &QUERY, |call| {
         Box::pin(generic(call, true))
-    })
-    .query(&QUERY)
-    .replies(Shape::List(ITEM)),
-    get("/v1/analytics/groups/users", VIEW, "Sums up requests by user", |call| Box::pin(users(call)))
-        .query(&PAGED)
-        .replies(Shape::List(ITEM)),
-    get("/v1/analytics/groups/ai-models", VIEW, "Counts requests by model", |call| Box::pin(models(call)))
-        .query(&PAGED)
-        .replies(Shape::List(ITEM)),
-    get("/v1/analytics/groups/metadata/{metadataKey}", VIEW, "Sums up requests by metadata", |call| {
-        Box::pin(metadata(call))
-    })
-    .query(&PAGED)
-    .replies(Shape::List(METADATA_ITEM)),
-    get(
-        "/v1/logs/groups/{groupBy}",
-        Access::Scope(&[Scope::LogsList]),
-        "Sums up the requests of the logs by a property",
-        |call| Box::pin(generic(call, false)),
+    }),
+    group("/v1/analytics/groups/users", VIEW, "Sums up requests by user", &COMMON, |call| {
+        Box::pin(users(call))
+    }),
+    group("/v1/analytics/groups/ai-models", VIEW, "Counts requests by model", &COMMON, |call| {
+        Box::pin(models(call))
+    }),
+    group(
+        "/v1/analytics/groups/metadata/{metadataKey}",
+        VIEW,
+        "Sums up requests by metadata",
+        &COMMON,
+        |call| Box::pin(metadata(call)),
     )
-    .query(&QUERY)
-    .replies(Shape::List(ITEM)),
+    .replies(Shape::List(METADATA_ITEM)),
+    group(
+        "/v1/logs/groups/{groupBy}",
+        LOGS,
+        "Sums up the requests of the logs by a property",
+        &QUERY,
+        |call| Box::pin(generic(call, false)),
+    ),
 ];
 
 /// What `groupBy` may be.

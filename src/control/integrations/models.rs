@@ -92,6 +92,7 @@ const PATH: &str = "/v1/integrations/{slug}/models";
 pub(in super::super) const ROUTES: &[Route] = &[
     get(PATH, Access::Scope(READS), "Lists an integration's models", |call| Box::pin(list(call)))
         .query(page::WORKSPACE_QUERY)
+        .lists(page::QUERY)
         .replies(Shape::Object(SHOWN)),
     put_route(PATH, Access::Scope(UPDATES), "Adds and changes an integration's models", |call| {
         Box::pin(update(call))

@@ -88,7 +88,7 @@ pub(in super::super) const ROUTES: &[Route] = &[
     get(PATH, Access::Scope(READS), "Lists which workspaces may use an integration", |call| {
         Box::pin(list(call))
     })
-    .query(page::QUERY)
+    .lists(page::QUERY)
     .replies(Shape::Object(SHOWN)),
     put_route(PATH, Access::Scope(UPDATES), "Changes which workspaces may use an integration", |call| {
         Box::pin(update(call))

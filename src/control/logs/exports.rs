@@ -135,6 +135,7 @@ pub(crate) const ROUTES: &[Route] = &[
         .changes(RESOURCE, "create"),
     get("/v1/logs/exports", EXPORT, "Lists exports, the newest first", |call| Box::pin(list(call)))
         .query(page::WORKSPACE_QUERY)
+        .lists(page::QUERY)
         .replies(Shape::List(ITEM)),
     get("/v1/logs/exports/field-restrictions", EXPORT, "Lists what exports may have of each log", |call| {
         Box::pin(restrictions(call))

@@ -71,8 +71,6 @@ const LIST: &[Field] = &[
     STATUS,
     optional("type", TYPE, "Only policies of this type."),
     optional("unit", UNIT, "Only policies of this unit."),
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
 ];
 
 pub(in super::super) const ROUTES: &[Route] = &[

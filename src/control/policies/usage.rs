@@ -140,13 +140,7 @@ const VIEW: &[Field] = &concat_fields::<26>(
     ],
 );
 
-const LIST: &[Field] = &[
-    page::WORKSPACE,
-    STATUS,
-    optional("type", TYPE, "Only policies of this type."),
-    page::CURRENT_PAGE,
-    page::PAGE_SIZE,
-];
+const LIST: &[Field] = &[page::WORKSPACE, STATUS, optional("type", TYPE, "Only policies of this type.")];
 
 const READ: &[Field] =
     &[STATUS, optional("include_usage", Type::Flag, "Whether the response has `value_key_usage_map`.")];

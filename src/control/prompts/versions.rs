@@ -31,7 +31,7 @@ pub(super) const LIST_ROUTE: Route = get(
     "Lists the versions of a prompt",
     |call| Box::pin(list(call)),
 )
-.query(page::QUERY)
+.lists(page::QUERY)
 .replies(Shape::List(ONE));
 
 pub(super) const READ_ROUTE: Route = get(

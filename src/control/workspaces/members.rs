@@ -1,9 +1,8 @@
 //! The members of a workspace: users and their roles in it.
 
 use super::super::call::Call;
-use super::super::field::{Field, Type, nullable, required};
+use super::super::field::{Field, Type, nullable, optional, required};
 use super::super::giving;
-use super::super::page;
 use super::super::records::{created, member, members, put, time};
 use super::super::reply::Reply;
 use super::super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
@@ -11,7 +10,7 @@ use super::super::route::{Route, Shape};
 use memory::auth::identity::Role;
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
@@ -41,9 +40,14 @@ const VIEW: &[Field] = &[
     required("workspace_id", Type::Uuid, "The workspace."),
 ];
 
+const LIST: &[Field] = &[
+    optional("email", Type::Text(320), "Only the user with this address."),
+    optional("role", Type::Text(20), "Only members with this role in the workspace."),
+];
+
 pub(in super::super) const ROUTES: &[Route] = &[
     create::<Member>(&[Scope::WorkspaceUsersCreate], "Adds members", ADD, Shape::Empty),
-    list::<Member>(&[Scope::WorkspaceUsersList], "Lists members", page::QUERY, VIEW),
+    list::<Member>(&[Scope::WorkspaceUsersList], "Lists members", LIST, VIEW),
     read::<Member>(&[Scope::WorkspaceUsersRead], "Reads a member", VIEW),
     update::<Member>(&[Scope::WorkspaceUsersUpdate], "Changes a member's role", CHANGE, Shape::Empty),
     delete::<Member>(&[Scope::WorkspaceUsersDelete], "Removes a member"),
@@ -56,11 +60,21 @@ fn check_loss(call: &Call, record: &Record) -> Result<(), Error> {
     giving::check_role(call, role.as_str().and_then(Role::of_workspace), record.workspace, "role")
 }
 
+/// The user that a membership is of.
+fn user_of<'c>(catalog: &'c Catalog, record: &Record) -> Option<&'c Record> {
+    catalog.get(Kind::User, user_id(&members(record))?).map(|user| &**user)
+}
+
+fn user_id(body: &Map<String, Value>) -> Option<Uuid> {
+    body.get("user_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok())
+}
+
 struct Member;
 
 impl Resource for Member {
     const KIND: Kind = Kind::Member;
     const NAME: &'static str = "workspace-users";
+    const IS_NAMED: bool = false;
     const PATHS: [&'static str; 2] =
         ["/v1/admin/workspaces/{id}/users", "/v1/admin/workspaces/{id}/users/{user_id}"];
     const KEPT: &'static [&'static str] = &["role"];
@@ -79,7 +93,18 @@ impl Resource for Member {
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         let workspace = call.find(Kind::Workspace)?;
-        Ok(stored_items(call.catalog()?.children(Self::KIND, workspace.id).cloned().collect()))
+        let catalog = call.catalog()?;
+        let mut found: Vec<Arc<Record>> = catalog.children(Self::KIND, workspace.id).cloned().collect();
+        if let Some(role) = call.query_text("role") {
+            found.retain(|record| member(&members(record), "role") == role);
+        }
+        if let Some(email) = call.query_text("email") {
+            let is_wanted = |record: &Record| {
+                user_of(&catalog, record).is_some_and(|user| member(&members(user), "email") == email)
+            };
+            found.retain(|record| is_wanted(record));
+        }
+        Ok(stored_items(found))
     }
 
     fn find(call: &Call) -> Result<Arc<Record>, Error> {
@@ -91,9 +116,8 @@ impl Resource for Member {
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
         let catalog = call.catalog()?;
         let body = members(record);
-        let id = body.get("user_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok());
-        let user = id.and_then(|id| catalog.get(Kind::User, id));
-        let user = user.map(|user| members(user)).unwrap_or_default();
+        let id = user_id(&body);
+        let user = user_of(&catalog, record).map(members).unwrap_or_default();
         Ok(json!({
             "object": "workspace-user",
             "id": id,
