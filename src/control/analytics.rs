@@ -10,7 +10,7 @@ mod groups;
 
 use super::call::Call;
 use super::field::{Field, Type, optional, required};
-use super::log_filter::{self, FIELDS, Reach};
+use super::log_filter::{self, FIELDS};
 use super::logs;
 pub(super) use feedback::ROUTES as FEEDBACK_ROUTES;
 pub(super) use graphs::ROUTES as GRAPH_ROUTES;
@@ -65,11 +65,11 @@ struct Subject {
 }
 
 impl Subject {
-    /// Reads the parameters.
+    /// Reads the parameters. `has_archived`: whether archived workspaces are there for keys of the organisation.
     ///
     /// # Errors
     /// 400 with all problems; those of [`log_filter::workspaces`].
-    fn of(call: &Call, reach: Reach) -> Result<Self, Error> {
+    fn of(call: &Call, has_archived: bool) -> Result<Self, Error> {
         let problems = Problems::default();
         let mut filter = log_filter::read(call, &call.query, &problems);
         let time = |name: &str| {
@@ -88,7 +88,7 @@ impl Subject {
             return Err(Error::invalid_body(problems.into_vec()));
         }
         let named = call.query_text("workspace_slug").or_else(|| call.query_text("workspace_id"));
-        filter.workspaces = Some(log_filter::workspaces(call, named, reach)?);
+        filter.workspaces = Some(log_filter::workspaces(call, named, has_archived)?);
         log_filter::restrict(&mut filter, call.visible_keys());
         Ok(Self { filter, range: min..max })
     }

@@ -23,7 +23,11 @@ const MAX_VALUES: usize = 500;
 
 /// The parameters, but for the times.
 pub(super) const FIELDS: [Field; 23] = [
-    optional("workspace_slug", Type::Text(128), "Slug or id of a workspace; the key's own where absent."),
+    optional(
+        "workspace_slug",
+        Type::Text(128),
+        "Slug or id of a workspace. Where absent: the key's own; of a key of the organisation all.",
+    ),
     optional("workspace_id", Type::Text(128), "The same as `workspace_slug`."),
     optional("total_units_min", TOKENS, "Tokens, at least."),
     optional("total_units_max", TOKENS, "Tokens, at most."),
@@ -205,40 +209,29 @@ pub(super) fn restrict(filter: &mut Filter, keys: Option<Vec<String>>) {
     filter.api_keys = keys;
 }
 
-/// Which workspaces a call is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reach {
-    /// Whether archived ones are there for keys of the organisation.
-    pub has_archived: bool,
-    /// Whether keys of the organisation that name none get all, and not the default one.
-    pub is_all: bool,
-}
-
-/// The workspaces that the call's requests are in. Requests of keys without a workspace (the nil id) belong to the default one.
+/// The workspaces that the call's requests are in: the one that it names, else the key's own, and for a key of the organisation all.
+/// Requests of keys without a workspace (the nil id) belong to the default one. `has_archived`: whether archived workspaces are there
+/// for keys of the organisation.
 ///
 /// # Errors
 /// 403 for another workspace than the key's, 400 for one that is not there.
 pub(super) fn workspaces(
     call: &Call,
     named: Option<&str>,
-    reach: Reach,
+    has_archived: bool,
 ) -> Result<Vec<Uuid>, words::error::Error> {
     use words::error::Error;
     let default = call.snapshot.stored.default_workspace();
     let with_nil = |id: Uuid| if Some(id) == default { vec![id, Uuid::nil()] } else { vec![id] };
     let own = call.own_workspace();
     let Some(named) = named else {
-        return Ok(match (own, default) {
-            (Some(own), _) => with_nil(own),
-            (None, _) if reach.is_all => {
-                let catalog = call.catalog()?;
-                let records = catalog.all(Kind::Workspace);
-                let shown = records.filter(|record| reach.has_archived || record.status == Status::Active);
-                shown.map(|record| record.id).chain([Uuid::nil()]).collect()
-            }
-            (None, Some(default)) => with_nil(default),
-            (None, None) => vec![Uuid::nil()],
-        });
+        let Some(own) = own else {
+            let catalog = call.catalog()?;
+            let records = catalog.all(Kind::Workspace);
+            let shown = records.filter(|record| has_archived || record.status == Status::Active);
+            return Ok(shown.map(|record| record.id).chain([Uuid::nil()]).collect());
+        };
+        return Ok(with_nil(own));
     };
     let found = by_id_or_slug(&*call.catalog()?, Kind::Workspace, None, named);
     match (found, own) {
@@ -246,9 +239,7 @@ pub(super) fn workspaces(
         (_, Some(_)) => {
             Err(Error::forbidden("The key belongs to another workspace.").with_param("workspace_slug"))
         }
-        (Some(record), None) if reach.has_archived || record.status == Status::Active => {
-            Ok(with_nil(record.id))
-        }
+        (Some(record), None) if has_archived || record.status == Status::Active => Ok(with_nil(record.id)),
         _ => Err(Error::invalid_request("workspace_slug", format!("There is no workspace {named:?}."))),
     }
 }

@@ -7,7 +7,7 @@ mod link_maker;
 
 use super::call::Call;
 use super::field::{Field, Type, concat_fields, nullable, optional, required};
-use super::log_filter::{self, FIELDS, Reach};
+use super::log_filter::{self, FIELDS};
 use super::log_view;
 use super::page::{self, Page};
 use super::reply::Reply;
@@ -137,14 +137,11 @@ pub(super) fn filter(call: &Call, values: &Map<String, Value>) -> Result<Filter,
     filter.workspaces = match (named, call.own_workspace()) {
         // The whole organisation, with workspaces that are gone.
         (None, None) => None,
-        _ => Some(log_filter::workspaces(call, named, ALL_WORKSPACES)?),
+        _ => Some(log_filter::workspaces(call, named, true)?),
     };
     log_filter::restrict(&mut filter, call.visible_keys());
     Ok(filter)
 }
-
-/// Of a key of the organisation that names none.
-const ALL_WORKSPACES: Reach = Reach { has_archived: true, is_all: true };
 
 /// The filter without workspaces.
 fn about_requests(call: &Call, values: &Map<String, Value>, problems: &Problems) -> Filter {

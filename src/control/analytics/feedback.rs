@@ -3,7 +3,6 @@
 use super::graphs::{GRAPH, QUERY, VIEW, at, spans};
 use super::{Subject, TIMEOUT, refused, rounded};
 use crate::call::Call;
-use crate::log_filter::Reach;
 use crate::logs;
 use crate::reply::Reply;
 use crate::route::{Route, get};
@@ -31,7 +30,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
 /// The feedback of a call, and the spans of its graph.
 async fn tally(call: &Call, has_models: bool) -> Result<(FeedbackTally, Vec<i64>), Error> {
-    let Subject { mut filter, range } = Subject::of(call, Reach { has_archived: true, is_all: false })?;
+    let Subject { mut filter, range } = Subject::of(call, true)?;
     let starts = spans(call, &range)?;
     (filter.since, filter.until) = (Some(range.start), Some(range.end));
     let boundaries = starts.iter().skip(1).copied().collect();

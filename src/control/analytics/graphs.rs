@@ -4,7 +4,6 @@ use super::buckets::{Granularity, MAX_BUCKETS, starts};
 use super::{COMMON, Subject, Sum, average_latency, cents, joined, percent, ratio, rounded, sums, time};
 use crate::call::Call;
 use crate::field::{Field, Type, optional, required};
-use crate::log_filter::Reach;
 use crate::reply::Reply;
 use crate::route::{Access, Route, Shape, get};
 use jiff::tz::TimeZone;
@@ -190,7 +189,7 @@ pub(super) fn spans(call: &Call, range: &Range<i64>) -> Result<Vec<i64>, Error> 
 }
 
 async fn answer(call: &Call, by: By, has_percentiles: bool) -> Result<Answer, Error> {
-    let subject = Subject::of(call, Reach { has_archived: true, is_all: false })?;
+    let subject = Subject::of(call, true)?;
     let starts = spans(call, &subject.range)?;
     let boundaries = starts.iter().skip(1).copied().collect();
     let sums = sums(call, subject.query(by, boundaries, has_percentiles)).await?;
@@ -384,7 +383,7 @@ static HIT_LATENCY: Graph = plain(
 );
 
 async fn cache(call: Call) -> Result<Reply, Error> {
-    let subject = Subject::of(&call, Reach { has_archived: true, is_all: false })?;
+    let subject = Subject::of(&call, true)?;
     let sums = sums(&call, subject.query(By::Nothing, Vec::new(), false)).await?;
     let all = merged(sums.iter()).measures;
     let hits = all.hits();

@@ -4,7 +4,7 @@ use super::columns::{Column, NAMES, ORDERS, cost};
 use super::{Subject, Sum, joined, ratio, rounded, sums, time};
 use crate::call::{Call, by_id_or_slug};
 use crate::field::{Field, Type, nullable, optional, required};
-use crate::log_filter::{FIELDS, Reach};
+use crate::log_filter::FIELDS;
 use crate::page::{self, Page};
 use crate::records::{member, members};
 use crate::reply::Reply;
@@ -124,8 +124,7 @@ async fn generic(call: Call, of_metrics: bool) -> Result<Reply, Error> {
         let names = PROPERTIES.map(|(name, _)| name).join(", ");
         return Err(Error::invalid_request("groupBy", format!("{name:?} must be one of {names}.")));
     };
-    let reach = Reach { has_archived: of_metrics, is_all: by == By::Workspace };
-    let mut subject = Subject::of(&call, reach)?;
+    let mut subject = Subject::of(&call, of_metrics)?;
     if !of_metrics {
         subject.range.start = subject.range.start.max(rows_since(&call)).min(subject.range.end);
     }
@@ -210,7 +209,11 @@ fn shown(call: &Call, by: &By, workspaces: &[Uuid], value: Option<&str>) -> (Val
         let value = value?;
         let catalog = call.catalog().ok()?;
         let workspaces = workspaces.iter().filter(|id| !id.is_nil()).map(|id| Some(*id));
-        workspaces.chain([None]).find_map(|workspace| by_id_or_slug(&catalog, kind, workspace, value))
+        let mut found =
+            workspaces.chain([None]).filter_map(|workspace| by_id_or_slug(&catalog, kind, workspace, value));
+        // Workspaces may each have an object of this slug.
+        let first = found.next()?;
+        found.all(|other| other.id == first.id).then_some(first)
     };
     let name =
         |record: Option<Arc<Record>>| record.map_or(Value::Null, |record| member(&members(&record), "name"));
@@ -236,7 +239,7 @@ fn shown(call: &Call, by: &By, workspaces: &[Uuid], value: Option<&str>) -> (Val
 
 /// Those with a value, the most frequent first.
 async fn by_value(call: &Call, by: By) -> Result<Vec<Sum>, Error> {
-    let subject = Subject::of(call, Reach { has_archived: true, is_all: false })?;
+    let subject = Subject::of(call, true)?;
     let mut found = sums(call, subject.query(by, Vec::new(), false)).await?;
     found.retain(|sum| sum.value.is_some());
     Ok(sorted_elsewhere(call, found, Column::Requests, false).await)

@@ -266,7 +266,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         .or_else(|| ["workspace_slug", "workspace_id"].iter().find_map(|name| filters.get(*name)?.as_str()));
     let workspaces = match (named, call.own_workspace()) {
         (None, None) => None,
-        _ => Some(log_filter::workspaces(&call, named, super::ALL_WORKSPACES)?),
+        _ => Some(log_filter::workspaces(&call, named, true)?),
     };
     let workspace = workspaces.as_ref().and_then(|ids| ids.first().copied());
     found.filter.workspaces = workspaces.clone();
