@@ -112,6 +112,7 @@ mod passing_headers;
 mod policies;
 mod prices;
 mod prompts;
+mod prompt_slugs;
 mod prose;
 mod provider_batches;
 mod provider_batches_cloud;

@@ -24,7 +24,12 @@ use words::settings::scopes::Scope;
 const TEXT: Type = Type::Text(1 << 20);
 
 const CREATE: &[Field] = &[
-    required("name", Type::Name(255), "For people; the slug begins with it."),
+    required("name", Type::Name(255), "For people; the slug begins with it where none is chosen."),
+    optional(
+        "slug",
+        Type::Slug(2, 64),
+        "How templates name it, without dots; made of the name where absent.",
+    ),
     required("string", TEXT, "The text, with tags as in a prompt."),
     optional("version_description", Type::Text(1024), "What this version is for."),
     optional(
@@ -140,6 +145,15 @@ impl Resource for StoredPartial {
     const PREFIX: &'static str = "pp-";
     const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
+
+    /// # Errors
+    /// 400 for a slug that no template could name: a dot is for the members of variables.
+    fn slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+        if call.text("slug").is_some_and(|slug| slug.contains('.')) {
+            return Err(Error::invalid_request("slug", "The slug of a partial has no dots."));
+        }
+        call.new_slug(Self::KIND, workspace, Self::PREFIX, call.text("name").unwrap_or_default())
+    }
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         PARTIAL.listed(call).map(stored_items)

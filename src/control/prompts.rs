@@ -24,16 +24,24 @@ use memory::state::stored::prompts::read as published;
 use memory::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
 const TEXT: Type = Type::Text(1 << 20);
 const FUNCTIONS: Type = Type::List(&Type::AnyObject, 0, 1024);
 const CHOICE: Type = Type::AnyOf(&[Type::Text(64), Type::AnyObject]);
+const STRICT_VARIABLES: &str =
+    "Whether a request without a variable that the template shows is refused; else the variable is empty.";
 const METADATA: &str = "Kept with the version; `azure_alias` replaces the model.";
 
 const CREATE: &[Field] = &[
-    required("name", Type::Name(255), "For people; the slug begins with it."),
+    required("name", Type::Name(255), "For people; the slug begins with it where none is chosen."),
+    optional(
+        "slug",
+        Type::Slug(2, 64),
+        "How requests name it; made of the name where absent. Not `partials`.",
+    ),
     required("string", TEXT, "The template: a JSON array of messages, or the text of a completion."),
     required("parameters", Type::AnyObject, "Parameters of the chat or completion, such as `temperature`."),
     required("virtual_key", Type::Name(128), "Slug of the provider that completions are sent to."),
@@ -55,6 +63,7 @@ const CREATE: &[Field] = &[
         Type::Flag,
         "Whether a template that begins with a tag is a list of messages.",
     ),
+    optional("strict_variables", Type::Flag, STRICT_VARIABLES),
     optional(
         "workspace_id",
         Type::Name(128),
@@ -83,6 +92,7 @@ const UPDATE: &[Field] = &[
         Type::Flag,
         "Whether a template that begins with a tag is a list of messages.",
     ),
+    optional("strict_variables", Type::Flag, STRICT_VARIABLES),
 ];
 
 const CREATED: &[Field] = &[
@@ -133,6 +143,7 @@ const ONE: &[Field] = &[
         Type::Bit,
         "Whether a template that begins with a tag is a list of messages.",
     ),
+    required("strict_variables", Type::Flag, STRICT_VARIABLES),
     required("prompt_version", Type::Integer(1, u32::MAX as i64), "The number of the version."),
     required("prompt_version_id", Type::Uuid, "The version."),
     required(
@@ -180,6 +191,18 @@ impl Resource for StoredPrompt {
     const PREFIX: &'static str = "pp-";
     const IS_COMPILED: bool = true;
     const KEPT: &'static [&'static str] = &["name"];
+
+    /// # Errors
+    /// 400 for the name of the routes of partials.
+    fn slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+        if call.text("slug") == Some("partials") {
+            return Err(Error::invalid_request(
+                "slug",
+                "partials is the name of a route. Choose another slug.",
+            ));
+        }
+        call.new_slug(Self::KIND, workspace, Self::PREFIX, call.text("name").unwrap_or_default())
+    }
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
         if call.has("collection_id") {
@@ -270,6 +293,7 @@ fn shown(catalog: &Catalog, record: &Record, version: &Record, is_version: bool)
         "tool_choice": content.tool_choice.map(|raw| content::value(&raw)),
         "template_metadata": content.template_metadata,
         "is_raw_template": u8::from(content.is_raw_template),
+        "strict_variables": content.strict_variables,
         "prompt_version": version.number,
         "prompt_version_id": version.id,
         "prompt_version_status": status,

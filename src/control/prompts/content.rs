@@ -12,7 +12,7 @@ use uuid::Uuid;
 use words::error::{Error, Problem};
 
 /// The members that make a version. `version_description` alone makes none.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "string",
     "parameters",
     "virtual_key",
@@ -24,6 +24,7 @@ const NAMES: [&str; 11] = [
     "prompt_metadata",
     "metadata",
     "is_raw_template",
+    "strict_variables",
 ];
 
 /// The members that a change without `patch` must have.
@@ -63,6 +64,8 @@ pub(super) fn of_request(call: &Call, base: VersionBody) -> VersionBody {
         Some(Value::Null) => None,
         Some(value) => to_raw_value(value).ok(),
     };
+    let flag =
+        |name: &str, before: bool| call.body.get(name).map_or(before, |flag| flag == &Value::Bool(true));
     let metadata = METADATA.iter().find_map(|name| call.body.get(*name));
     VersionBody {
         string: text("string", Some(base.string)).unwrap_or_default(),
@@ -76,10 +79,8 @@ pub(super) fn of_request(call: &Call, base: VersionBody) -> VersionBody {
             None => base.template_metadata,
             Some(metadata) => Some(metadata.clone()).filter(|metadata| !metadata.is_null()),
         },
-        is_raw_template: call
-            .body
-            .get("is_raw_template")
-            .map_or(base.is_raw_template, |flag| flag == &Value::Bool(true)),
+        is_raw_template: flag("is_raw_template", base.is_raw_template),
+        strict_variables: flag("strict_variables", base.strict_variables),
         version_description: call.text("version_description").map(str::to_owned),
     }
 }

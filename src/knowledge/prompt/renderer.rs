@@ -73,6 +73,8 @@ pub(crate) struct Renderer<'a> {
     /// What stands before each line of the partials that are open.
     indent: String,
     is_line_start: bool,
+    /// The variables whose value was wanted and is absent, where that is an error.
+    absent: Option<Names>,
 }
 
 impl<'a> Renderer<'a> {
@@ -86,6 +88,28 @@ impl<'a> Renderer<'a> {
             nodes: 0,
             indent: String::new(),
             is_line_start: false,
+            absent: None,
+        }
+    }
+
+    /// Makes an absent variable an error ([`Self::check_variables`]) instead of an empty text.
+    pub fn strict(mut self) -> Self {
+        self.absent = Some(Names::default());
+        self
+    }
+
+    /// # Errors
+    /// 400 with the names of all variables that were absent where a [`Self::strict`] rendering wanted their values.
+    pub fn check_variables(&self) -> Result<(), Error> {
+        match self.absent.as_deref() {
+            None | Some([]) => Ok(()),
+            Some(names) => Err(Error::invalid_request(
+                "variables",
+                format!(
+                    "Missing variables: {}. The prompt is rendered with strict_variables.",
+                    names.join(", ")
+                ),
+            )),
         }
     }
 
@@ -104,7 +128,13 @@ impl<'a> Renderer<'a> {
                     if std::mem::take(&mut self.is_line_start) {
                         sink.literal(&self.indent);
                     }
-                    sink.value(self.scopes.find(path))?;
+                    let value = self.scopes.find(path);
+                    if let (None, Some(absent)) = (value, &mut self.absent)
+                        && !self.scopes.has(path)
+                    {
+                        absent.add(&path.name());
+                    }
+                    sink.value(value)?;
                 }
                 Node::Section { path, inverted, nodes } => self.section(path, *inverted, nodes, sink)?,
                 Node::Partial { partial, indent } => self.indented(partial.clone(), indent, sink)?,

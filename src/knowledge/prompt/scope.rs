@@ -32,6 +32,13 @@ impl<'a> Scopes<'a> {
             |scope: &'a Value| path.segments().iter().try_fold(scope, |value, name| member(value, name));
         self.values.iter().rev().find_map(|scope| below(scope)).filter(|value| !value.is_null())
     }
+
+    /// Whether any scope has the name, also where its value is `null`.
+    pub fn has(&self, path: &Path) -> bool {
+        let below =
+            |scope: &'a Value| path.segments().iter().try_fold(scope, |value, name| member(value, name));
+        self.values.iter().any(|scope| below(scope).is_some())
+    }
 }
 
 fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {

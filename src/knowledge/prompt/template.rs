@@ -70,29 +70,47 @@ impl Template {
         &self.components
     }
 
-    /// The messages as a JSON array, or the text of the completion as a JSON string.
+    /// The messages as a JSON array, or the text of the completion as a JSON string. `is_strict`: whether a variable must be there where
+    /// its value is shown; it may be `null`. Sections ask whether a variable is there, and are no such places.
     ///
     /// # Errors
-    /// 400 for missing partials, for a template that these variables do not make JSON, and over a limit.
-    pub fn render(&self, variables: &Value, partials: &dyn Partials) -> Result<String, Error> {
-        let mut renderer = Renderer::new(variables, partials);
-        match &self.form {
-            Form::Tree(pieces) => {
+    /// 400 for missing partials, for missing variables, for a template that these variables do not make JSON, and over a limit.
+    pub fn render(
+        &self,
+        variables: &Value,
+        partials: &dyn Partials,
+        is_strict: bool,
+    ) -> Result<String, Error> {
+        let renderer = Renderer::new(variables, partials);
+        let mut renderer = if is_strict { renderer.strict() } else { renderer };
+        let rendered = self.form.render(&mut renderer);
+        // First: what is wrong with the result may be wrong for that.
+        renderer.check_variables()?;
+        rendered
+    }
+}
+
+impl Form {
+    /// # Errors
+    /// As [`Template::render`].
+    fn render<'a>(&'a self, renderer: &mut Renderer<'a>) -> Result<String, Error> {
+        match self {
+            Self::Tree(pieces) => {
                 for piece in pieces {
                     if let Piece::Text(nodes) = piece {
                         renderer.check_partials(nodes)?;
                     }
                 }
-                json_tree::render(pieces, &mut renderer)
+                json_tree::render(pieces, renderer)
             }
-            Form::Raw(nodes) => {
+            Self::Raw(nodes) => {
                 renderer.check_partials(nodes)?;
                 let mut json = JsonText::default();
                 renderer.render(nodes, &mut json)?;
                 check_messages(&json.out).map_err(|why| template_error(&why))?;
                 Ok(json.out)
             }
-            Form::Text(nodes) => {
+            Self::Text(nodes) => {
                 renderer.check_partials(nodes)?;
                 let mut text = String::new();
                 renderer.render(nodes, &mut text)?;
@@ -100,9 +118,7 @@ impl Template {
             }
         }
     }
-}
 
-impl Form {
     fn compile(text: &str, is_raw: bool) -> Result<Self, Vec<String>> {
         if !is_chat(text, is_raw) {
             return tags::parse_lines(text).map(Self::Text);

@@ -39,6 +39,9 @@ pub struct VersionBody {
     pub template_metadata: Option<Value>,
     #[serde(default)]
     pub is_raw_template: bool,
+    /// Whether a variable that a request lacks is an error, unless the request says otherwise.
+    #[serde(default)]
+    pub strict_variables: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version_description: Option<String>,
 }
@@ -80,6 +83,8 @@ struct Compiled {
     template: Result<Template, String>,
     /// The members that the body begins with: name and JSON.
     stored: Vec<(String, Box<str>)>,
+    /// Whether a variable that a request lacks is an error, unless the request says otherwise.
+    is_strict: bool,
 }
 
 impl Compiled {
@@ -89,7 +94,7 @@ impl Compiled {
             problems.join("; ")
         });
         let stored = stored_members(body, template.as_ref().ok().map(Template::components));
-        Self { template, stored }
+        Self { template, stored, is_strict: body.strict_variables }
     }
 }
 
@@ -169,13 +174,13 @@ impl PromptVersion {
     /// Makes the body of a request to `/chat/completions` or `/completions` from the members of a request to render.
     ///
     /// # Errors
-    /// 400 for a request without `variables`, and as [`Template::render`].
+    /// 400 for a request without `variables`, for `strict_variables` that is no boolean, and as [`Template::render`].
     pub fn render<'m>(
         &self,
         request: impl Iterator<Item = (&'m str, &'m str)>,
         partials: &dyn Partials,
     ) -> Result<RenderedPrompt, Error> {
-        let Compiled { template, stored: members, .. } = self.compiled();
+        let Compiled { template, stored: members, is_strict } = self.compiled();
         let template = template.as_ref().map_err(|problem| super::renderer::template_error(problem))?;
         let request: HashMap<&str, &str> = request.collect();
         if request.contains_key("hyperparameters") {
@@ -184,7 +189,8 @@ impl PromptVersion {
             return Err(Error::invalid_request("hyperparameters", message));
         }
         let variables = variables(request.get("variables").copied())?;
-        let rendered = template.render(&variables, partials)?;
+        let is_strict = strict_variables(request.get(STRICT).copied())?.unwrap_or(*is_strict);
+        let rendered = template.render(&variables, partials, is_strict)?;
         self.is_rendered.store(true, Ordering::Relaxed);
         let (name, other) = match template.kind() {
             TemplateKind::Chat => ("messages", "prompt"),
@@ -212,7 +218,8 @@ impl PromptVersion {
         }
         object.raw(name, &rendered);
         let mut own: Vec<(&str, &str)> = request.into_iter().collect();
-        own.retain(|(name, json)| !matches!(*name, "variables" | "messages" | "prompt") && *json != "null");
+        let is_passed_on = |name: &str| !matches!(name, "variables" | STRICT | "messages" | "prompt");
+        own.retain(|(name, json)| is_passed_on(name) && *json != "null");
         own.sort_unstable();
         own.into_iter().for_each(|(name, json)| object.raw(name, json));
         object.close();
@@ -273,6 +280,19 @@ fn is_other_limit(stored: &str, request: &HashMap<&str, &str>) -> bool {
         _ => return false,
     };
     request.get(other).is_some_and(|json| *json != "null")
+}
+
+/// The member of a request that says whether a variable it lacks is an error.
+const STRICT: &str = "strict_variables";
+
+/// `None`: as the version says.
+fn strict_variables(json: Option<&str>) -> Result<Option<bool>, Error> {
+    match json {
+        None | Some("null") => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(Error::invalid_request(STRICT, "strict_variables must be true or false.")),
+    }
 }
 
 fn variables(json: Option<&str>) -> Result<Value, Error> {

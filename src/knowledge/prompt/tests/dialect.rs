@@ -137,9 +137,15 @@ fn sections_add_parts_of_messages() {
 fn whole_lists_may_be_variables() {
     let raw = Template::compile("{{history}}", true).unwrap();
     let empty = set(&[]);
-    assert_eq!(raw.render(&json!({"history": [{"role": "user"}]}), &empty).unwrap(), r#"[{"role":"user"}]"#);
+    assert_eq!(
+        raw.render(&json!({"history": [{"role": "user"}]}), &empty, false).unwrap(),
+        r#"[{"role":"user"}]"#
+    );
     assert!(
-        raw.render(&json!({}), &empty).unwrap_err().message.starts_with("Error in parsing prompt template: ")
+        raw.render(&json!({}), &empty, false)
+            .unwrap_err()
+            .message
+            .starts_with("Error in parsing prompt template: ")
     );
 }
 

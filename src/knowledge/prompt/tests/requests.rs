@@ -166,3 +166,35 @@ fn a_stored_template_that_is_not_valid_is_an_error_of_its_own() {
     let error = render(&version, &json!({"variables": {}}), &set(&[])).unwrap_err();
     assert_eq!(error.message, "Error in parsing prompt template: {{#f}} is never closed");
 }
+
+#[test]
+fn a_strict_version_refuses_a_request_without_a_variable() {
+    let none = set(&[("p", &["{{inside}}"])]);
+    let strict = |text: &str, is_strict: bool, request: Value| {
+        let stored = body(json!({"string": text, "strict_variables": is_strict}));
+        let version = PromptVersion::new(Uuid::now_v7(), 1, &stored);
+        render(&version, &request, &none).map(|rendered| rendered.body).map_err(|error| error.message)
+    };
+    let missing = |names: &str| {
+        Err(format!("Missing variables: {names}. The prompt is rendered with strict_variables."))
+    };
+    let text = "{{a}} {{b.c}} {{a}} {{>p}}{{#x}}{{y}}{{/x}}";
+    let empty = json!({"variables": {}});
+    assert_eq!(strict(text, true, empty.clone()), missing("a, b.c, inside"));
+    assert_eq!(strict(text, false, empty.clone()), Ok(r#"{"prompt":"   "}"#.to_owned()));
+    // The request decides, and what it says is not passed on.
+    let choosing = |is_strict: Value| json!({"variables": {"b": {}}, "strict_variables": is_strict});
+    assert_eq!(strict(text, false, choosing(json!(true))), missing("a, b.c, inside"));
+    assert_eq!(strict(text, true, choosing(json!(false))), Ok(r#"{"prompt":"   "}"#.to_owned()));
+    assert_eq!(strict(text, true, choosing(Value::Null)), missing("a, b.c, inside"));
+    let wrong = strict(text, false, choosing(json!("yes")));
+    assert_eq!(wrong, Err("strict_variables must be true or false.".to_owned()));
+    // A null is there. A section asks, and shows only what is rendered of it; items have names of their own.
+    let given = json!({"variables": {"a": null, "b": {"c": ""}, "inside": 0}});
+    assert_eq!(strict(text, true, given), Ok(r#"{"prompt":"   0"}"#.to_owned()));
+    let items = json!({"variables": {"x": [{"y": 1}, {}]}});
+    assert_eq!(strict("{{#x}}{{y}}{{.}}{{/x}}{{^z}}none{{/z}}", true, items), missing("y"));
+    // Rather than what comes of it: the messages would be no JSON.
+    let raw = r#"[{"role":"user","content":"x","n":{{n}}}]"#;
+    assert_eq!(strict(raw, true, empty), missing("n"));
+}
