@@ -44,6 +44,7 @@ fn gateway(folder: &Path, redis: Option<&RedisServer>) -> Gateway {
   control: 127.0.0.1:CONTROL_PORT
 emulator: {{listen: 127.0.0.1:EMULATOR_PORT}}
 semantic_cache: {{provider: '@emulator', model: text-embedding-3-small}}
+metrics: {{labels: [key, workspace, user]}}
 {}",
         cert.display(),
         key.display(),

@@ -8,18 +8,25 @@ use parking_lot::RwLock;
 #[derive(Debug)]
 pub(crate) struct LabelLimit {
     max_values: usize,
+    /// Bytes; longer values become [`OTHER`].
+    max_length: usize,
     /// Sorted: for the few values there are, a search costs less than a hash.
     values: RwLock<Vec<Box<str>>>,
 }
 
 /// The label of all values beyond the limit.
 pub const OTHER: &str = "other";
-/// Bytes; longer values become [`OTHER`].
+/// Bytes of a value, where nothing else is said.
 const MAX_LENGTH: usize = 192;
 
 impl LabelLimit {
     pub fn new(max_values: usize) -> Self {
-        Self { max_values, values: RwLock::default() }
+        Self::with_length(max_values, MAX_LENGTH)
+    }
+
+    /// `max_length`: bytes of the longest value.
+    pub fn with_length(max_values: usize, max_length: usize) -> Self {
+        Self { max_values, max_length, values: RwLock::default() }
     }
 
     /// `value` itself while there is room, [`OTHER`] after that.
@@ -40,7 +47,7 @@ impl LabelLimit {
         let mut values = self.values.write();
         // Another thread may have added it.
         let Err(place) = find(&values, value) else { return true };
-        if value.len() > MAX_LENGTH || values.len() >= self.max_values {
+        if value.len() > self.max_length || values.len() >= self.max_values {
             return false;
         }
         values.insert(place, value.into());

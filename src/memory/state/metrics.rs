@@ -4,6 +4,7 @@
 //! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 mod cache;
+mod clients;
 mod exemplars;
 mod families;
 mod guardrails;
@@ -21,6 +22,8 @@ use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
 use cache::CacheFamilies;
+pub use clients::ClientRequest;
+use clients::Clients;
 use exemplars::Exemplars;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use guardrails::Guardrails;
@@ -38,6 +41,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use words::api::usage::Usage;
 use words::error::Kind;
+use words::settings::{ClientLabel, MetricsSettings};
 
 /// Maximum number of combinations of operation, provider and model as label values: each has some fifty lines.
 const MAX_CALLS: usize = 100;
@@ -64,6 +68,7 @@ pub struct Metrics {
     cache: CacheFamilies,
     exemplars: Exemplars,
     inherited: Inherited,
+    clients: Clients,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -133,6 +138,7 @@ impl Metrics {
             cache: CacheFamilies::new(&registry)?,
             exemplars: Exemplars::default(),
             inherited: Inherited::default(),
+            clients: Clients::default(),
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -230,6 +236,11 @@ impl Metrics {
                 series.cost.get_or_init(find).inc_by(money::dollars(nanodollars));
             }
         }
+    }
+
+    /// Counts a request by its client, where the settings want that: `make` is called then, with the labels they want.
+    pub fn record_client<'a>(&self, make: impl FnOnce(&[ClientLabel]) -> ClientRequest<'a>) {
+        self.clients.record(make);
     }
 
     /// Counts an error response of the gateway itself.
@@ -351,7 +362,8 @@ impl Metrics {
     }
 
     /// New settings are in force.
-    pub(crate) fn settings_loaded(&self, hash: &str) {
+    pub(crate) fn settings_loaded(&self, hash: &str, clients: &MetricsSettings) {
+        self.clients.choose(clients);
         self.reloads.succeeded.set(1);
         self.reloads.at.set(jiff::Timestamp::now().as_second());
         self.reloads.count.with_label_values(&["success"]).inc();
@@ -455,6 +467,7 @@ impl Metrics {
     pub fn render(&self, targets: &[TargetView]) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 << 10);
         let mut families = self.registry.gather();
+        families.extend(self.clients.gather());
         let written = routing::breakers(targets).and_then(|breakers| {
             families.extend(breakers);
             TextEncoder::new().encode(&families, &mut out)
@@ -516,8 +529,8 @@ mod tests {
         metrics.record_request(&FinishedRequest { provider: "", ..request }, None, &|| None);
         metrics.record_answered_attempt("openai", "config", &target);
         metrics.record_answered_attempt("openai", "config", &target);
-        metrics.settings_loaded("abc");
-        metrics.settings_loaded("def");
+        metrics.settings_loaded("abc", &MetricsSettings::default());
+        metrics.settings_loaded("def", &MetricsSettings::default());
         let text = String::from_utf8(metrics.render(&[])).unwrap();
         for line in [
             r#"turnpike_requests_total{operation="chat",provider="openai",status="200"} 2"#,

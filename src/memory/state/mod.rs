@@ -134,7 +134,7 @@ impl Shared {
         access_log: AccessLog,
         store: Option<Arc<Store>>,
     ) -> Self {
-        metrics.settings_loaded(&snapshot.settings.hash);
+        metrics.settings_loaded(&snapshot.settings.hash, &snapshot.settings.metrics);
         let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
         let system = SystemLimits::read();
         let held_bytes = HeldBytes::default();
@@ -229,7 +229,7 @@ impl Shared {
     /// Puts new settings in force. The stored objects stay.
     pub fn install(&self, snapshot: SettingsSnapshot) {
         let _one = self.replacing.lock();
-        self.metrics.settings_loaded(&snapshot.settings.hash);
+        self.metrics.settings_loaded(&snapshot.settings.hash, &snapshot.settings.metrics);
         self.held_bytes.set_limit(max_held_bytes(&snapshot, &self.system));
         if let (Some(tokens), Some(before)) =
             (snapshot.service_keys.tokens(), self.settings().service_keys.tokens())

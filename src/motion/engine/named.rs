@@ -5,7 +5,13 @@
 use super::caching::CacheHeaders;
 use knowledge::prompt::FoundPrompt;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use words::config::headers::GatewayHeaders;
+use words::json::string::unquote;
+use words::json::walk;
+
+/// The member of metadata that names the user.
+const USER: &[u8] = b"_user";
 
 /// What the client named.
 #[derive(Debug, Default)]
@@ -21,6 +27,15 @@ pub struct Named {
     pub requested_model: Option<String>,
     /// The model, of a request that was refused before its first attempt.
     pub model: Option<String>,
+}
+
+impl Named {
+    /// `_user` of the metadata.
+    pub fn user(&self) -> Option<Cow<'_, str>> {
+        let mut members = walk::members(self.metadata.as_ref()?.get().as_bytes())?;
+        let (_, value) = members.find(|(name, _)| *name == USER)?;
+        unquote(value)
+    }
 }
 
 /// What a client's headers say about the log of its request.

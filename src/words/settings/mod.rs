@@ -21,6 +21,7 @@ pub mod key_limits;
 pub mod limits;
 pub mod listen;
 pub mod logs;
+pub mod metrics;
 pub mod model_entry;
 pub mod model_names;
 pub mod model_pattern;
@@ -58,6 +59,7 @@ pub use key_limits::KeyLimits;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
 pub use logs::Logs;
+pub use metrics::{ClientLabel, MetricsSettings};
 pub use model_entry::{ModelEntry, ModelRoute};
 pub use model_names::ModelNames;
 pub use model_pattern::{AllowedNames, ModelPattern};
@@ -121,6 +123,7 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: Log,
     pub telemetry: Telemetry,
+    pub metrics: MetricsSettings,
     /// The first twelve hex digits of the SHA-256 of the text as written, with references unresolved.
     pub hash: String,
 }

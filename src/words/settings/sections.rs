@@ -6,9 +6,9 @@ use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
 use super::{
     AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, Cors, CustomHosts, DefaultConfig, Emulator,
-    GuardrailSettings, Limits, Listen, Log, Logs, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES,
-    Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings, Server, Settings, SharedCounters,
-    StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings, ModelEntry, ModelNames, ModelRoute,
+    NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings, Server, Settings,
+    SharedCounters, StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -96,6 +96,7 @@ impl Settings {
             access_log: section(table, "access_log", AccessLog::DOC, AccessLog::members),
             log: section(table, "log", Log::DOC, Log::members),
             telemetry: section(table, "telemetry", Telemetry::DOC, Telemetry::members),
+            metrics: section(table, "metrics", MetricsSettings::DOC, MetricsSettings::members),
             hash: String::new(),
         };
         settings.check_shared_counters(table);

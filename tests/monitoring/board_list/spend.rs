@@ -34,6 +34,24 @@ pub(super) const SPEND: &[Panel] = &[
         "An hour at this rate.",
     ),
     graph(
+        "Cost of the dearest clients",
+        "currencyUSD",
+        &[(
+            "topk(10, sum by (workspace, key, user) (rate(turnpike_client_cost_dollars_total{@}[$__rate_interval]))) * 3600",
+            "{{workspace}} {{key}} {{user}}",
+        )],
+        "An hour at this rate. Empty without metrics.labels (docs/metrics.md).",
+    ),
+    graph(
+        "Requests of the busiest clients",
+        "reqps",
+        &[(
+            "topk(10, sum by (workspace, key, user) (rate(turnpike_client_requests_total{@}[$__rate_interval])))",
+            "{{workspace}} {{key}} {{user}}",
+        )],
+        "Empty without metrics.labels (docs/metrics.md).",
+    ),
+    graph(
         "Cost of a request",
         "currencyUSD",
         &[

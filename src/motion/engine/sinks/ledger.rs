@@ -20,8 +20,6 @@ use std::time::Duration;
 use uuid::Uuid;
 use words::api::output_text::OutputText;
 use words::api::usage::Usage;
-use words::json::string::unquote;
-use words::json::walk;
 use words::settings::Settings;
 use words::settings::logs::Payloads;
 
@@ -29,8 +27,6 @@ use words::settings::logs::Payloads;
 const MAX_ATTEMPTS: usize = 100;
 /// The longest name chosen by a client or a provider (a path, a model), bytes.
 const MAX_NAME_BYTES: usize = 512;
-/// The member of metadata that names the user.
-const USER: &[u8] = b"_user";
 
 /// The sink that has rows written.
 pub(super) struct LedgerSink(pub Arc<Shared>);
@@ -191,7 +187,7 @@ impl LoggedRequest {
             ..Row::new(id, RowKind::Request, created_ms)
         };
         if let Some(metadata) = &record.named.metadata {
-            row.user = user(metadata.get());
+            row.user = record.named.user().map(|user| name(&user));
             // PostgreSQL cannot store a NUL, escaped or not.
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
         }
@@ -295,13 +291,6 @@ fn api_key(client: &ClientIdentity) -> Option<Text> {
 /// The slug of the saved config; `None` for one that came with the request, or none.
 fn config(target: &Target) -> Option<Text> {
     (!target.id.is_inline()).then(|| copied(&target.id.config))
-}
-
-/// `_user` of the metadata.
-fn user(metadata: &str) -> Option<Text> {
-    let mut members = walk::members(metadata.as_bytes())?;
-    let (_, value) = members.find(|(name, _)| *name == USER)?;
-    unquote(value).map(|text| name(&text))
 }
 
 fn method(method: &str) -> Text {

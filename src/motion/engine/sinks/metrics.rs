@@ -6,9 +6,15 @@ use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::record::{RequestRecord, UsageSource};
 use knowledge::price::money;
+use memory::auth::DEFAULT_WORKSPACE;
 use memory::state::Shared;
-use memory::state::metrics::{CachedRequest, FinishedRequest, status_text};
+use memory::state::metrics::{CachedRequest, ClientRequest, FinishedRequest, status_text};
+use memory::store::Kind;
+use std::borrow::Cow;
 use std::sync::Arc;
+use uuid::Uuid;
+use words::api::usage::Usage;
+use words::settings::ClientLabel;
 
 /// The sink that counts requests.
 pub(super) struct MetricsSink(pub Arc<Shared>);
@@ -62,8 +68,51 @@ impl RecordSink for MetricsSink {
             bytes_in: record.request.bytes,
             bytes_out: record.response.bytes,
         };
+        self.count_client(record);
         let series = attempt.map(|attempt| &attempt.target.series);
         metrics.record_request(&finished, series, &|| trace(record, &self.0));
+    }
+}
+
+impl MetricsSink {
+    /// Counts the request by its client, where the settings want that.
+    fn count_client(&self, record: &RequestRecord) {
+        let Some(client) = &record.client else { return };
+        self.0.metrics.record_client(|labels| {
+            let value = |label: &ClientLabel| match label {
+                ClientLabel::Key => Cow::from(client.name.as_deref().unwrap_or_default()),
+                ClientLabel::Workspace => Cow::from(self.workspace(client.workspace)),
+                ClientLabel::User => {
+                    let of_key = || client.user.as_deref().map(Cow::from);
+                    record.named.user().or_else(of_key).unwrap_or_default()
+                }
+            };
+            let used = record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
+            let costs = record.routed.attempts.iter().filter_map(|attempt| attempt.cost()?.nanodollars);
+            let sum = |count: fn(&Usage) -> u64| {
+                used.clone().map(|used| count(&used.usage)).fold(0, u64::saturating_add)
+            };
+            ClientRequest {
+                values: labels.iter().map(value).collect(),
+                status: record.response.status,
+                input_tokens: sum(|usage| usage.input),
+                output_tokens: sum(|usage| usage.output),
+                dollars: costs.map(money::dollars).sum(),
+            }
+        });
+    }
+
+    /// The slug of a workspace; keys without one are in the default one.
+    fn workspace(&self, id: Option<Uuid>) -> String {
+        let snapshot = self.0.settings();
+        let catalog = snapshot.stored.catalog();
+        let record = id.and_then(|id| catalog.get(Kind::Workspace, id));
+        let slug = record.and_then(|record| record.slug.clone());
+        match (slug, id) {
+            (Some(slug), _) => slug,
+            (None, Some(id)) => id.to_string(),
+            (None, None) => DEFAULT_WORKSPACE.to_owned(),
+        }
     }
 }
 
