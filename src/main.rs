@@ -23,6 +23,8 @@ mod doctor;
 mod explain;
 #[path = "main/hand_over/mod.rs"]
 mod hand_over;
+#[path = "main/input.rs"]
+mod input;
 #[path = "main/key_commands.rs"]
 mod key_commands;
 #[path = "main/key_list.rs"]
@@ -35,6 +37,16 @@ mod log_queue;
 mod logging;
 #[path = "main/man_page.rs"]
 mod man_page;
+#[path = "main/object_api.rs"]
+mod object_api;
+#[path = "main/object_commands.rs"]
+mod object_commands;
+#[path = "main/object_editor.rs"]
+mod object_editor;
+#[path = "main/object_line.rs"]
+mod object_line;
+#[path = "main/object_table.rs"]
+mod object_table;
 #[path = "main/output.rs"]
 mod output;
 #[path = "main/price_commands.rs"]
@@ -90,6 +102,7 @@ fn main() -> ExitCode {
         Command::Keys { command } => key_commands::run(&file, command),
         Command::Prices { command } => price_commands::run(&file, command),
         Command::Store { command } => store_commands::run(&file, command),
+        Command::Objects(command) => object_commands::run(command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {
             output::print_json(&schema::build(&knowledge::provider::names().collect::<Vec<_>>()))

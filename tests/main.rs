@@ -99,6 +99,7 @@ mod metrics;
 mod model_names;
 mod models;
 mod monitoring;
+mod object_commands;
 mod observability;
 mod operation_limits;
 mod operations;

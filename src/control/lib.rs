@@ -43,6 +43,7 @@ mod mcp_servers;
 pub mod metrics;
 mod model_names;
 mod numbered;
+mod objects;
 mod openapi;
 mod origin_guard;
 mod page;
@@ -67,6 +68,7 @@ mod work;
 mod workspaces;
 
 pub use error::invalid_head;
+pub use objects::{ObjectChange, ObjectKind, ObjectList, object_kinds};
 pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
 pub use services::Services;

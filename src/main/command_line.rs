@@ -2,6 +2,7 @@
 //!
 //! Does nothing with them: that is `main`. Their text is also what `--help` and the manual page (`man_page`) print.
 
+use super::object_line::ObjectCommand;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::SocketAddr;
@@ -97,6 +98,8 @@ pub enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    #[command(flatten)]
+    Objects(ObjectCommand),
     /// Show what models cost, check files of prices, compare catalogues. Needs no provider's key.
     Prices {
         #[command(subcommand)]

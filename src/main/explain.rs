@@ -2,13 +2,12 @@
 //!
 //! Reads and prints only; `control::explain` makes the response.
 
-use super::{logging, output, read};
+use super::{input, logging, output, read};
 use control::explain::ExplainContext;
 use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
-use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,9 +20,9 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
-    let text = match read_request(request) {
+    let text = match input::read(request, "the request") {
         Ok(text) => text,
-        Err(error) => return logging::fatal(&format!("{}: {error}", request.display())),
+        Err(error) => return logging::fatal(&error),
     };
     let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
     let targets = TargetRegistry::default();
@@ -48,16 +47,4 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         return printed;
     }
     if response.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn read_request(request: &Path) -> io::Result<Vec<u8>> {
-    if request != Path::new("-") {
-        return std::fs::read(request);
-    }
-    if io::stdin().is_terminal() {
-        logging::note("reading the request in JSON from standard input; end with Ctrl-D");
-    }
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text)?;
-    Ok(text)
 }

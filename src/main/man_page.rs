@@ -51,6 +51,11 @@ const SECTIONS: &[Section] = &[
                  (LoadCredential=).",
             ),
             (
+                "TURNPIKE_URL, TURNPIKE_KEY",
+                "The gateway that get, create, edit and delete call, and the service key they use.",
+            ),
+            ("VISUAL, EDITOR", "The editor of edit; vi without them."),
+            (
                 "STATE_DIRECTORY",
                 "The directory of the store, unless server.state_dir names one. systemd sets it (StateDirectory=). Without both: \
                  /var/lib/turnpike for settings below /etc/turnpike, else data beside the settings.",
