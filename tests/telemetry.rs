@@ -331,3 +331,100 @@ async fn bodies_are_in_spans_only_where_the_operator_wants_them() {
     assert_eq!(chat(&gateway, &headers, "").await, 200);
     assert!(!format!("{:?}", trace(&collector, &id).await).contains("canary"));
 }
+
+/// A request to the emulator in a dialect: its path, and what the chat itself is.
+async fn send(gateway: &Gateway, path: &str, body: &Value, id: &str) {
+    let call = client().post(format!("{}/{path}", gateway.base_url())).json(body);
+    let call = call.header("x-gateway-api-key", crate::support::settings::KEY);
+    let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", id);
+    let response =
+        call.header("x-gateway-metadata", r#"{"_user":"ann","team":"canary"}"#).send().await.unwrap();
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    assert_eq!(status, 200, "{path}: {text}");
+}
+
+#[tokio::test]
+async fn spans_have_the_parameters_of_the_request_and_the_id_of_its_response() {
+    let (collector, gateway) = started(1.0).await;
+    let messages = json!([{"role": "user", "content": "canary-prompt"}]);
+    let plain = json!({
+        "model": "gpt-4o-mini", "messages": messages, "temperature": 0.5, "top_p": 0.25, "max_tokens": 40, "seed": 7,
+        "stop": ["END"], "presence_penalty": 0.5
+    });
+    let mut streamed = plain.clone();
+    streamed["stream"] = true.into();
+    for (path, body) in [
+        ("chat/completions", plain.clone()),
+        ("chat/completions", streamed),
+        ("messages", {
+            json!({"model": "gpt-4o-mini", "messages": messages, "temperature": 0.5, "top_p": 0.25, "max_tokens": 40, "stop_sequences": ["END"]})
+        }),
+    ] {
+        let id = new_trace();
+        send(&gateway, path, &body, &id).await;
+        let found = trace(&collector, &id).await;
+        let [request, attempt] = &found[..] else { panic!("{found:#?}") };
+        for span in [request, attempt] {
+            for (name, wanted) in [
+                ("gen_ai.request.temperature", json!(0.5)),
+                ("gen_ai.request.top_p", json!(0.25)),
+                ("gen_ai.request.max_tokens", json!(40)),
+                ("gen_ai.request.stop_sequences", json!(["END"])),
+            ] {
+                assert_eq!(span.attributes.get(name), Some(&wanted), "{path} {name}: {span:#?}");
+            }
+            let id = span.attributes["gen_ai.response.id"].as_str().unwrap();
+            assert!(id.starts_with("chatcmpl-"), "{path}: {id}");
+            assert!(!span.attributes.contains_key("gen_ai.request.choice.count"), "{span:#?}");
+        }
+        assert_eq!(request.attributes["user.id"], "ann");
+        assert!(!format!("{found:?}").contains("canary"), "{found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_there_as_messages_too() {
+    let (collector, gateway) = started_with(1.0, ", payloads: true, max_payload_bytes: 20000").await;
+    let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4000});
+    let mut streamed = body.clone();
+    streamed["stream"] = true.into();
+    let mut instructed = body.clone();
+    instructed["system"] = "Be brief.".into();
+    let responses = json!({"model": "gpt-4o-mini", "input": "Hello", "store": false});
+    for (path, body) in [
+        ("chat/completions", &body),
+        ("chat/completions", &streamed),
+        ("messages", &instructed),
+        ("responses", &responses),
+    ] {
+        let id = new_trace();
+        send(&gateway, path, body, &id).await;
+        let found = trace(&collector, &id).await;
+        let list = |name: &str| -> Value {
+            let text = found[0].attributes.get(name).unwrap_or_else(|| panic!("{path} {name}: {found:#?}"));
+            serde_json::from_str(text.as_str().unwrap()).unwrap()
+        };
+        let wanted = json!([{"role": "user", "parts": [{"type": "text", "content": "Hello"}]}]);
+        assert_eq!(list("gen_ai.input.messages"), wanted, "{path}");
+        let output = list("gen_ai.output.messages");
+        assert_eq!(
+            (&output[0]["role"], &output[0]["finish_reason"]),
+            (&json!("assistant"), &json!("stop")),
+            "{path}"
+        );
+        let text = output[0]["parts"][0]["content"].as_str().unwrap();
+        assert!(text.contains("fox"), "{path}: {text}");
+        if path == "messages" {
+            assert_eq!(list("gen_ai.system_instructions"), json!([{"type": "text", "content": "Be brief."}]));
+        }
+        assert!(!found[1].attributes.keys().any(|name| name.ends_with(".messages")), "{found:#?}");
+    }
+    // What is longer than the bound is there as far as that, and not as messages.
+    let long = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "x".repeat(30_000)}]});
+    let id = new_trace();
+    send(&gateway, "chat/completions", &long, &id).await;
+    let found = trace(&collector, &id).await;
+    assert!(found[0].attributes.contains_key("turnpike.request.body"), "{found:#?}");
+    assert!(!found[0].attributes.contains_key("gen_ai.input.messages"), "{found:#?}");
+}

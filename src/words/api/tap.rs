@@ -30,6 +30,8 @@ pub struct ResponseSummary {
     pub usage: Option<Usage>,
     /// Searches of the web that the usage does not report.
     pub web_searches: WebSearches,
+    /// The provider's id of the response.
+    pub id: Option<String>,
     /// The model that responded, as the provider names it.
     pub model: Option<String>,
     /// The service tier that the provider served and bills.
@@ -115,6 +117,7 @@ struct Whole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     Usage,
+    Id,
     Model,
     Finish,
     Tier,
@@ -131,6 +134,7 @@ enum Field {
 /// The members of a JSON response that are read.
 const PATHS: &[(Path, Field)] = &[
     (&["usage"], Field::Usage),
+    (&["id"], Field::Id),
     (&["model"], Field::Model),
     (&["choices", "*", "finish_reason"], Field::Finish),
     (&["stop_reason"], Field::Finish),
@@ -152,10 +156,12 @@ const PATHS: &[(Path, Field)] = &[
     (&["meta"], Field::Usage),
     // Gemini. Its stream without `alt=sse` is a list of the same objects.
     (&["usageMetadata"], Field::Usage),
+    (&["responseId"], Field::Id),
     (&["modelVersion"], Field::Model),
     (&["candidates", "*", "finishReason"], Field::Finish),
     (&["promptFeedback", "blockReason"], Field::Finish),
     (&["*", "usageMetadata"], Field::Usage),
+    (&["*", "responseId"], Field::Id),
     (&["*", "modelVersion"], Field::Model),
     (&["*", "candidates", "*", "finishReason"], Field::Finish),
     (&["*", "promptFeedback", "blockReason"], Field::Finish),
@@ -277,6 +283,7 @@ impl ResponseSummary {
             self.note_text(response);
         }
         self.note_tier(fields.tier);
+        self.note_id(|| fields.id.and_then(openai_event::text));
         self.note_model(fields.model.and_then(openai_event::text));
         self.note_finish(fields.finish.and_then(openai_event::text));
         self.ended = true;
@@ -298,6 +305,7 @@ impl ResponseSummary {
                     self.text = OutputText::default();
                 }
             }
+            Field::Id => self.note_id(|| openai_event::text(value)),
             Field::Model => self.note_model(openai_event::text(value)),
             Field::Finish => self.note_finish(openai_event::text(value)),
             Field::Text => self.note_text(value),
@@ -339,6 +347,13 @@ impl ResponseSummary {
 
     fn note_tier(&mut self, tier: Option<&[u8]>) {
         self.service_tier = tier.and_then(ServiceTier::read).or(self.service_tier);
+    }
+
+    /// Records the first id that is not empty. Every event of a stream has it: it is read once.
+    fn note_id(&mut self, read: impl FnOnce() -> Option<String>) {
+        if self.id.is_none() {
+            self.id = read().filter(|id| !id.is_empty());
+        }
     }
 
     /// Records the first model name that is not empty: Azure's first chunk has an empty one.

@@ -23,6 +23,7 @@ use super::adapter::ChatAdapter;
 use super::anthropic::AnthropicChat;
 use super::gemini::Gemini;
 use super::openai_chat::OPENAI_CHAT;
+use super::openai_responses::OpenAiResponses;
 use super::rewriter::Rewriter;
 use bytes::Bytes;
 use words::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
@@ -32,6 +33,14 @@ use words::api::{chat_completions, gemini, messages};
 /// A decoder for responses in the client's dialect; `None` for dialects that have none.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
     dialect_adapter(operation).map(|adapter| adapter.decoder(streamed))
+}
+
+/// As [`decoder`], also for dialects whose broken streams are not continued.
+pub fn client_decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
+    match operation.stream_shape()? {
+        StreamShape::Responses => Some(OpenAiResponses.decoder(streamed)),
+        _ => decoder(operation, streamed),
+    }
 }
 
 /// The adapter whose decoder reads responses in the client's dialect; `None` for dialects that have none.

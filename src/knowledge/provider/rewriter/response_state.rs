@@ -152,6 +152,7 @@ impl State {
                 return self.accept(Event::Error(&error), encoder, out);
             }
             Event::Start(start) if self.summary.model.is_none() => {
+                self.summary.id = self.summary.id.take().or_else(|| start.id.map(str::to_owned));
                 self.summary.model = start.model.map(str::to_owned);
             }
             _ => {}

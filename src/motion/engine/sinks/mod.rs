@@ -5,6 +5,8 @@
 mod access_line;
 mod ledger;
 mod metrics;
+mod span_messages;
+mod span_request;
 mod spans;
 
 use super::record::RequestRecord;

@@ -3,8 +3,9 @@
 //!
 //! Never a header or a key, and bodies only where the settings want them (`telemetry.otlp.payloads`). Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
 
-use super::RecordSink;
+use super::{RecordSink, span_messages, span_request};
 use crate::engine::hook_notes::HookSide;
+use crate::engine::payload_capture::PayloadCapture;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use bytes::Bytes;
 use knowledge::price::{Cost, money};
@@ -77,11 +78,31 @@ fn bodies(
         };
         readable.get(..readable.floor_char_boundary(max_bytes)).unwrap_or_default().to_owned()
     };
-    let bodies = [
-        ("turnpike.request.body", if is_withheld { String::new() } else { text(&capture.request) }),
-        ("turnpike.response.body", text(&capture.response.bytes)),
-    ];
-    bodies.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+    let request = if is_withheld { String::new() } else { text(&capture.request) };
+    let response = text(&capture.response.bytes);
+    let mut found = messages(record, capture, &request, &response);
+    found.extend([("turnpike.request.body", request), ("turnpike.response.body", response)]);
+    found.retain(|(_, text)| !text.is_empty());
+    found
+}
+
+/// The same as messages, of those bodies that are there whole.
+fn messages(
+    record: &RequestRecord,
+    capture: &PayloadCapture,
+    request: &str,
+    response: &str,
+) -> Vec<(&'static str, String)> {
+    let Some(attempt) = &record.routed.attempt else { return Vec::new() };
+    let is_whole = |text: &str, length: u64| u64::try_from(text.len()) == Ok(length);
+    let mut found = Vec::new();
+    if is_whole(request, capture.request_len) {
+        found.extend(span_messages::of_request(attempt.operation, request));
+    }
+    if is_whole(response, capture.response.len) {
+        found.extend(span_messages::of_response(attempt.operation, record.response.streamed, response));
+    }
+    found
 }
 
 /// The spans of a request, its own first; `None` where its trace is not sent.
@@ -190,8 +211,10 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     if let Some(attempt) = &record.routed.attempt {
         attributes.text("gen_ai.provider.name", provider_name(attempt.target.provider.id()));
         attributes.optional("gen_ai.request.model", attempt.model.as_deref());
+        attributes.0.extend(attempt.body.as_deref().map(span_request::of_body).unwrap_or_default());
     }
     let response = &record.response.observed;
+    attributes.optional("gen_ai.response.id", response.id.as_deref());
     attributes.optional("gen_ai.response.model", response.model.as_deref());
     attributes.list("gen_ai.response.finish_reasons", response.finish.as_deref());
     if let Some(usage) = record.usage() {
@@ -209,7 +232,11 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     attributes.0.push(KeyValue::new("turnpike.overhead", record.times.overhead.as_secs_f64()));
     attributes.0.push(KeyValue::new("turnpike.stream", record.response.streamed));
     attributes.text("turnpike.trace_id", &record.span.trace_id);
-    attributes.optional("turnpike.key", record.client.as_ref().and_then(|client| client.name.as_deref()));
+    if let Some(client) = &record.client {
+        attributes.optional("turnpike.key", client.name.as_deref());
+        let user = record.named.user().or_else(|| client.user.as_deref().map(Cow::from));
+        attributes.optional("user.id", user.as_deref().filter(|user| !user.is_empty()));
+    }
     attributes.optional("turnpike.prompt", record.prompt().map(|found| found.prompt.slug.as_str()));
     attributes.0
 }
@@ -237,6 +264,9 @@ fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> 
     }
     attributes.cost(attempt.cost());
     if attempt.responded {
+        let sent = record.routed.attempt.as_ref().and_then(|attempt| attempt.body.as_deref());
+        attributes.0.extend(sent.map(span_request::of_body).unwrap_or_default());
+        attributes.optional("gen_ai.response.id", record.response.observed.id.as_deref());
         attributes.list("gen_ai.response.finish_reasons", record.response.observed.finish.as_deref());
     }
     attributes.number("turnpike.attempt", attempt.id.into());

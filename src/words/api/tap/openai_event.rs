@@ -17,6 +17,9 @@ pub(super) type Raw<'a> = Option<&'a RawValue>;
 #[derive(Debug, Deserialize)]
 pub(super) struct ChatChunk<'a> {
     #[serde(borrow)]
+    id: Raw<'a>,
+    #[serde(rename = "responseId")]
+    response_id: Raw<'a>,
     model: Raw<'a>,
     choices: Raw<'a>,
     usage: Raw<'a>,
@@ -58,6 +61,10 @@ impl<'a> ChatChunk<'a> {
     /// Parsed separately: an unexpected choice must not lose the usage of the same chunk.
     pub(super) fn choices(&self) -> Vec<Choice<'a>> {
         self.choices.and_then(parse).unwrap_or_default()
+    }
+
+    pub(super) fn id(&self) -> Option<String> {
+        raw_text(self.id.or(self.response_id))
     }
 
     pub(super) fn model(&self) -> Option<String> {
@@ -160,6 +167,7 @@ impl<'a> TypedEvent<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponseObject<'a> {
     #[serde(borrow)]
+    id: Raw<'a>,
     model: Raw<'a>,
     usage: Raw<'a>,
     service_tier: Raw<'a>,
@@ -177,6 +185,10 @@ impl<'a> ResponseObject<'a> {
     /// in its first event.
     pub(super) fn has_content(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.0)
+    }
+
+    pub(super) fn id(&self) -> Option<String> {
+        raw_text(self.id)
     }
 
     pub(super) fn model(&self) -> Option<String> {

@@ -136,6 +136,7 @@ impl EventReader {
     fn typed(&mut self, data: &[u8], summary: &mut ResponseSummary) {
         let Some(event) = TypedEvent::read(data) else { return };
         for object in [event.message(), event.response()].into_iter().flatten() {
+            summary.note_id(|| object.id());
             summary.note_model(object.model());
             self.usage(object.usage(), summary);
             summary.note_tier(object.service_tier());
@@ -167,6 +168,7 @@ impl EventReader {
         }
         let Some(chunk) = ChatChunk::read(data) else { return };
         self.chunks |= chunk.has_choices() || chunk.is_gemini();
+        summary.note_id(|| chunk.id());
         summary.note_model(chunk.model());
         let choices = chunk.choices();
         summary.content |= choices.iter().any(Choice::has_content);

@@ -18,6 +18,7 @@ const MAX_BYTES: usize = 64 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommonFields<'a> {
     pub usage: Option<&'a [u8]>,
+    pub id: Option<&'a [u8]>,
     pub model: Option<&'a [u8]>,
     pub finish: Option<&'a [u8]>,
     pub tier: Option<&'a [u8]>,
@@ -33,15 +34,29 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     let mut model = None;
     let mut finish = None;
     let mut tier = None;
+    let mut id = None;
+    let mut ids = 0;
+    let mut is_id_first = false;
+    let mut is_first = true;
     // There are few colons: a search for one name would cost as much as all of these steps.
     for colon in memchr::memchr_iter(b':', text) {
-        let slot = match name_before(text, colon) {
+        let name = name_before(text, colon);
+        let is_outermost = std::mem::take(&mut is_first);
+        let slot = match name {
             Some(b"usage") => &mut usage,
             Some(b"model") => &mut model,
             Some(b"finish_reason") => &mut finish,
             Some(b"service_tier") => &mut tier,
             // Errors are rare and have many shapes.
             Some(b"error") => return None,
+            Some(b"id") => {
+                ids += 1;
+                if ids > 1 {
+                    continue;
+                }
+                is_id_first = is_outermost;
+                &mut id
+            }
             _ => continue,
         };
         if slot.is_some() {
@@ -49,8 +64,13 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
         }
         *slot = Some(text.get(colon + 1..)?.trim_ascii_start());
     }
+    // Calls of tools have ids as well. The response's own is most often its first member.
+    if ids > 1 && !is_id_first {
+        return None;
+    }
     Some(CommonFields {
         usage: object_start(usage.unwrap_or_default())?,
+        id: plain_string(id.unwrap_or_default())?,
         model: plain_string(model.unwrap_or_default())?,
         finish: plain_string(finish.unwrap_or_default())?,
         tier: plain_string(tier.unwrap_or_default())?,
@@ -61,6 +81,7 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
 fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
     let before = text.get(..colon)?.trim_ascii_end().strip_suffix(b"\"")?;
     let name: &[u8] = match before.last()? {
+        b'd' => b"id",
         b'e' => b"usage",
         b'l' => b"model",
         b'n' => b"finish_reason",
@@ -107,7 +128,7 @@ mod tests {
         assert_eq!(fields.model, Some(&b"\"m\""[..]));
         assert_eq!(fields.finish, Some(&b"\"stop\""[..]));
         assert_eq!(fields.tier, Some(&b"\"default\""[..]));
-        let none = CommonFields { usage: None, model: None, finish: None, tier: None };
+        let none = CommonFields { usage: None, id: None, model: None, finish: None, tier: None };
         assert_eq!(find(br#"{"object":"model","a\"model":"x","b:":["error"]}"#).as_ref(), Some(&none));
         assert_eq!(find(br#"{"usage":null,"data":[]}"#), Some(none));
         for doubtful in [
