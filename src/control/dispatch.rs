@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use memory::auth::roles::{self, ClientRole};
 use memory::auth::{ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
+use memory::net::inbound::client_address::client_address;
 use memory::state::held_bytes::Hold;
 use memory::state::refused_calls::Noted;
 use memory::state::{Shared, authentication};
@@ -38,6 +39,7 @@ use words::config::node::{Node, NodeKind};
 use words::config::read::Problems;
 use words::error::Error;
 use words::json::values;
+use words::settings::TrustedProxies;
 use words::settings::scopes::Scope;
 
 /// The handler of a route at a port.
@@ -72,7 +74,7 @@ async fn serve(
         origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
     }
     let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
-    let mut trail = trail(route, &parts, &search);
+    let mut trail = trail(route, &parts, &search, &snapshot.settings.listen.trusted_proxies);
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
         Err(unauthorized) => {
@@ -130,8 +132,9 @@ fn bound_workspace(identity: &ClientIdentity) -> Option<Uuid> {
 }
 
 /// What the audit log is told of a call, as far as its head says it.
-fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>) -> Trail {
-    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
+fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>, trusted: &TrustedProxies) -> Trail {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let address = peer.map(|peer| client_address(peer, &parts.headers, trusted).to_string());
     let mut trail = Trail {
         change: route.change,
         method: route.method.to_owned(),

@@ -16,7 +16,6 @@ use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
 use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
 use crate::proxy::{ControlRoutes, DownstreamApp, Gateway};
-use axum::Router;
 use control::{self, Port, Services};
 use emulator::{Emulator, Options};
 use jiff::Timestamp;
@@ -25,6 +24,7 @@ use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
 use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
 use memory::net::inbound::h2c_guard::H2cGuard;
+use memory::net::inbound::proxy_protocol::{ProxyProtocol, ProxyProtocolApp};
 use memory::net::outbound::connector::Connector;
 use memory::state::Shared;
 use memory::state::access_log::AccessLog;
@@ -35,7 +35,7 @@ use motion::batch::Batches;
 use motion::engine::Engine;
 use motion::engine::caching::Caching;
 use motion::engine::planner::Planner;
-use pingora_core::apps::HttpServerOptions;
+use pingora_core::apps::{HttpServerOptions, ServerApp};
 use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::server::configuration::{Opt, ServerConf};
@@ -63,8 +63,8 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     raise_descriptor_limit();
     let ready = if upgrade { can_take_over(&usable.settings) } else { Ok(()) };
     match ready.and_then(|()| build(file, usable, upgrade, &log)) {
-        Ok((server, shared, limits)) => {
-            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, limits, log }) });
+        Ok((server, signals)) => {
+            server.run(RunArgs { shutdown_signal: Box::new(signals) });
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -90,7 +90,7 @@ fn build(
     usable: read::Usable,
     upgrade: bool,
     log: &Arc<LogQueue>,
-) -> Result<(Server, Arc<Shared>, Arc<RequestLimits>), String> {
+) -> Result<(Server, ShutdownSignals), String> {
     let read::Usable { settings, warnings, overlay } = usable;
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
@@ -99,7 +99,7 @@ fn build(
     write_pid(&settings)?;
     let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
     let listen = settings.listen.clone();
-    let grace = settings.server.grace_period;
+    let stop = settings.server.clone();
     let emulator = settings.emulator.listen;
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
@@ -121,10 +121,9 @@ fn build(
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };
     add_emulator(&mut server, emulator);
-    add_data_services(&mut server, &listen.data, state, &routing, &mut certificates)?;
-    let mut service = control_service(control::router(services, Port::Control));
-    open(&mut service, &listen.control, &mut certificates)?;
-    server.add_service(service);
+    let mut listening = Listening::new(&mut server, &shared, &mut certificates);
+    add_data_services(&mut listening, &listen.data, state, &routing)?;
+    listening.add("control", control_app(services), &[&listen.control], Some(1))?;
 
     let data = listen.data.iter().map(|listener| listener.address);
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
@@ -150,10 +149,10 @@ fn build(
             log: Arc::clone(log),
         }),
         Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
-        Box::new(drain(state, log, grace)),
+        Box::new(drain(state, log, stop.grace_period)),
     ];
     server.add_service(background_service("background", BackgroundTasks(tasks)));
-    Ok((server, shared, limits))
+    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(log), delay: stop.drain_delay }))
 }
 
 /// What the services of this process count requests in and keep responses in.
@@ -209,35 +208,84 @@ fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
     server.add_service(background_service("emulator", emulator_service));
 }
 
-/// One service, and so one pool of upstream connections, for all listeners with the same protocol.
+/// One service, and so one pool of upstream connections, for all listeners with the same protocols.
 fn add_data_services(
-    server: &mut Server,
+    listening: &mut Listening<'_>,
     listeners: &[Listener],
     state: ProcessState<'_>,
     routing: &Routing,
-    certificates: &mut Vec<Arc<Certificate>>,
 ) -> Result<(), String> {
     for h2 in [true, false] {
-        let same_protocol: Vec<&Listener> = listeners.iter().filter(|listener| listener.h2 == h2).collect();
-        if same_protocol.is_empty() {
-            continue;
+        for proxy_protocol in [false, true] {
+            let is_such =
+                |listener: &&Listener| listener.h2 == h2 && listener.proxy_protocol == proxy_protocol;
+            let such: Vec<&Listener> = listeners.iter().filter(is_such).collect();
+            if !such.is_empty() {
+                let app = data_app(listening.server, state, routing.clone(), h2);
+                listening.add("data", app, &such, None)?;
+            }
         }
-        let mut service = data_service(server, state, routing.clone(), h2);
-        for listener in same_protocol {
-            open(&mut service, listener, certificates)?;
-        }
-        server.add_service(service);
     }
     Ok(())
 }
 
-fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
+fn control_app(services: Services) -> H2cGuard<AxumApp> {
+    let router = control::router(services, Port::Control);
     let limits = ConnectionLimits::default();
     let header_timeout = limits.header_timeout;
-    let app = H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout);
-    let mut service = Service::new("control".to_owned(), app);
-    service.threads = Some(1);
-    service
+    H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout)
+}
+
+/// The server to which services with listeners are added.
+struct Listening<'a> {
+    server: &'a mut Server,
+    header: Arc<ProxyProtocol>,
+    certificates: &'a mut Vec<Arc<Certificate>>,
+}
+
+impl<'a> Listening<'a> {
+    /// The header of the PROXY protocol is believed of the proxies that are trusted at that time.
+    fn new(
+        server: &'a mut Server,
+        shared: &Arc<Shared>,
+        certificates: &'a mut Vec<Arc<Certificate>>,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        let trusts = move |ip| shared.settings().settings.listen.trusted_proxies.contains(ip);
+        Self { server, header: Arc::new(ProxyProtocol::new(Arc::new(trusts))), certificates }
+    }
+
+    /// Adds a service for these listeners, all of which have the PROXY protocol or none. `threads`: of its own; `None`: the server's.
+    fn add<A: ServerApp + Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        app: A,
+        listeners: &[&Listener],
+        threads: Option<usize>,
+    ) -> Result<(), String> {
+        if !listeners.iter().any(|listener| listener.proxy_protocol) {
+            return self.open(Service::new(name.to_owned(), app), listeners, threads);
+        }
+        let app = ProxyProtocolApp::new(app, Arc::clone(&self.header));
+        let mut service = Service::new(name.to_owned(), app);
+        let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
+        service.endpoints().set_pre_tls_callback(header);
+        self.open(service, listeners, threads)
+    }
+
+    fn open<A: ServerApp + Send + Sync + 'static>(
+        &mut self,
+        mut service: Service<A>,
+        listeners: &[&Listener],
+        threads: Option<usize>,
+    ) -> Result<(), String> {
+        service.threads = threads;
+        for listener in listeners {
+            open(&mut service, listener, self.certificates)?;
+        }
+        self.server.add_service(service);
+        Ok(())
+    }
 }
 
 /// The counters of limits, with the usage of before.
@@ -250,19 +298,19 @@ fn open_limits(file: &Path, snapshot: &SettingsSnapshot) -> Result<RequestLimits
     Ok(limits)
 }
 
-fn data_service(
+fn data_app(
     server: &Server,
     state: ProcessState<'_>,
     Routing { control_routes, config_cache, batches }: Routing,
     h2: bool,
-) -> Service<DownstreamApp> {
+) -> DownstreamApp {
     let gateway = Gateway::new(new_engine(server, state), config_cache, control_routes, batches);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;
     options.h2_idle_timeout = Some(state.shared.settings().settings.limits.idle_timeout);
     proxy.server_options = Some(options);
-    Service::new("data".to_owned(), DownstreamApp::new(Arc::new(proxy), gateway, h2))
+    DownstreamApp::new(Arc::new(proxy), gateway, h2)
 }
 
 /// Pingora's configuration, made from our settings.

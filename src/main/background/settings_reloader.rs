@@ -119,7 +119,7 @@ fn has_fixed_clients(settings: &Settings) -> bool {
     settings.telemetry.otlp.is_some() || settings.batches.s3.is_some()
 }
 
-/// The addresses that are listened on. `control_names` is read for every request.
+/// The addresses that are listened on. `control_names` and `trusted_proxies` are read for every request.
 fn listeners(settings: &Settings) -> (&[Listener], &Listener) {
     (&settings.listen.data, &settings.listen.control)
 }

@@ -36,6 +36,7 @@ pub mod service_key;
 pub(crate) mod store_settings;
 pub(crate) mod stored_provider;
 pub mod telemetry;
+pub mod trusted_proxies;
 pub mod usage;
 mod values;
 mod yaml;
@@ -69,6 +70,7 @@ pub use service_key::ServiceKey;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
 pub use telemetry::Telemetry;
+pub use trusted_proxies::TrustedProxies;
 pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
 

@@ -16,6 +16,8 @@ pub struct Server {
     /// Socket on which an old process hands its listeners to a new one.
     pub upgrade_sock: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
+    /// How long connections are accepted after readiness has failed at a stop.
+    pub drain_delay: Duration,
     /// How long open streams may drain after a stop was requested.
     pub grace_period: Duration,
     /// Idle upstream connections kept per thread in each of the two pools: that of attempts and that of
@@ -30,6 +32,7 @@ impl Default for Server {
             work_stealing: true,
             upgrade_sock: None,
             pid_file: None,
+            drain_delay: Duration::ZERO,
             grace_period: Duration::from_secs(30),
             upstream_pool_size: 128,
         }
@@ -41,7 +44,9 @@ impl Server {
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
-        let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
+        let drain_delay = "Seconds between the failing of /readyz and the closing of the listeners at a stop, for balancers to notice; the grace \
+                           period follows. At least half a second passes in any case.";
+        let grace_period = "Seconds that requests in flight may continue after a stop was requested and drain_delay_seconds are over. Under systemd, TimeoutStopSec must be longer than both together.";
         Some(Self {
             threads: table.get(
                 "threads",
@@ -60,6 +65,7 @@ impl Server {
                 "Socket on which an old process hands its listeners to a new one.",
             ),
             pid_file: table.get("pid_file", FILE, "File for the process's id."),
+            drain_delay: table.or("drain_delay_seconds", seconds(0, 3_600), default.drain_delay, drain_delay),
             grace_period: table.or(
                 "grace_period_seconds",
                 seconds(0, 86_400),

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 49] = [
+const ONLY_THE_READER: [&str; 50] = [
+    "is required with proxy_protocol",
     "must be a time such as",
     "needs the file or url",
     "of the IANA database",
