@@ -79,7 +79,8 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .of_members(custom::LOG)
     .takes(MaxBody::Settings)
-    .replies(Shape::Object(CREATED)),
+    .replies(Shape::Object(CREATED))
+    .for_clients(),
 ];
 
 /// The parameters of a list: the filter's, times and a page.

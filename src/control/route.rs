@@ -30,6 +30,8 @@ pub(super) struct Route {
     /// Whether the data port serves it, so that one base URL serves everything. Where it does not, its
     /// name is the control plane's there all the same.
     pub on_data_port: bool,
+    /// Whether clients of models call it beside their requests. The data port serves it without the control API, too.
+    pub is_for_clients: bool,
     /// One line for the OpenAPI document.
     pub summary: &'static str,
     pub query: &'static [Field],
@@ -120,6 +122,7 @@ const fn route(
         path,
         access,
         on_data_port: true,
+        is_for_clients: false,
         summary,
         query: &[],
         body: Body::None,
@@ -211,6 +214,11 @@ impl Route {
 
     pub(crate) const fn on_control_port_only(mut self) -> Self {
         self.on_data_port = false;
+        self
+    }
+
+    pub(crate) const fn for_clients(mut self) -> Self {
+        self.is_for_clients = true;
         self
     }
 }

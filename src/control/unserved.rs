@@ -4,7 +4,7 @@
 //! Not a stub: it only reports that the route does not exist, and only to who has a key.
 
 use super::error;
-use super::routes::{built, is_on_control_port_only, is_unbuilt};
+use super::routes::{built, has_route, is_unbuilt};
 use super::services::Services;
 use axum::extract::State;
 use axum::response::Response;
@@ -25,8 +25,8 @@ pub(super) async fn respond(
 }
 
 fn reason(method: &Method, path: &str) -> Error {
-    if is_on_control_port_only(path) {
-        // Only the data port's router gets here: the other one has a route.
+    if has_route(path) {
+        // Only the data port's router gets here: the other one has every route.
         return Error::not_found(format!(
             "{path} is served at the control port only (listen.control), and no provider gets it."
         ));

@@ -101,6 +101,7 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
     let sections = [
         ("server", new.server != started.server),
         ("listen", listeners(new) != listeners(started)),
+        ("listen.control_on_data", new.listen.control_on_data != started.listen.control_on_data),
         ("emulator", new.emulator != started.emulator),
         ("store.url", new.store.url != started.store.url),
         ("tls", new.tls != started.tls),

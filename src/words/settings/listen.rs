@@ -27,6 +27,8 @@ pub struct Listen {
     pub open_metrics: bool,
     /// The balancers and proxies before the listeners.
     pub trusted_proxies: TrustedProxies,
+    /// Whether the data listeners serve the control API, too.
+    pub control_on_data: bool,
 }
 
 /// One listener.
@@ -55,6 +57,7 @@ impl Default for Listen {
             control_names: Vec::new(),
             open_metrics: true,
             trusted_proxies: TrustedProxies::default(),
+            control_on_data: true,
         }
     }
 }
@@ -127,6 +130,7 @@ impl Listen {
         let metrics = "Whether /metrics needs no key, or one with the scope metrics.read.";
         let trusted = "The balancers and proxies before the gateway. From these addresses alone, X-Forwarded-For, Forwarded and the \
                        PROXY protocol name the client.";
+        let on_data = "Whether the data listeners serve the control API as well; without it, only what clients and health checks use.";
         let host_names = list(HOST_NAME, "A host name without scheme and port.");
         let ranges = list(RANGE, "An address or a range.");
         let listen = Self {
@@ -137,6 +141,7 @@ impl Listen {
             trusted_proxies: TrustedProxies::new(
                 table.get("trusted_proxies", ranges, trusted).unwrap_or_default(),
             ),
+            control_on_data: table.or("control_on_data", FLAG, default.control_on_data, on_data),
         };
         listen.check_trusted(table);
         if table.at("data").is_none() {
