@@ -113,7 +113,12 @@ async fn the_proxy_protocol_names_the_client_of_a_connection() {
     let refused = raw::send(gateway.ports.data, &[V1, &request("none")].concat()).await;
     assert!(!String::from_utf8_lossy(&refused).contains(" 200 "), "{}", String::from_utf8_lossy(&refused));
     assert_eq!(raw::send(port, &request("none")).await, b"");
-    assert!(!gateway.stderr.lines_with("does not begin with a header of the PROXY protocol").is_empty());
+    logged(&gateway, "does not begin with a header of the PROXY protocol").await;
+}
+
+/// Waits for a line of the log, which is written beside the connection.
+async fn logged(gateway: &Gateway, text: &str) {
+    until(text, async || (!gateway.stderr.lines_with(text).is_empty()).then_some(())).await;
 }
 
 /// A frame that ends an HTTP/2 connection.
@@ -126,8 +131,7 @@ async fn a_connection_with_the_header_from_somewhere_else_is_closed() {
     let port = ports::free();
     let gateway = start(&format!(", {{address: '127.0.0.1:{port}', proxy_protocol: true}}"), "192.0.2.1");
     assert_eq!(raw::send(port, &[V1, &request("none")].concat()).await, b"");
-    let lines = gateway.stderr.lines_with("the peer is not in listen.trusted_proxies");
-    assert!(!lines.is_empty(), "{}", gateway.log());
+    logged(&gateway, "the peer is not in listen.trusted_proxies").await;
 }
 
 /// A connection with TLS that begins with the header; the first response on it.

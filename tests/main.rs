@@ -43,6 +43,7 @@ mod cached_tenants;
 mod caching;
 mod chaos;
 mod client_addresses;
+mod client_certificates;
 mod client_disconnects;
 mod client_keys;
 mod clients;

@@ -22,12 +22,15 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use jiff::Timestamp;
+use memory::auth::certificate_keys::key_of_certificate;
 use memory::auth::roles::{self, ClientRole};
 use memory::auth::{ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
 use memory::net::inbound::client_address::client_address;
+use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::state::held_bytes::Hold;
 use memory::state::refused_calls::Noted;
+use memory::state::snapshot::SettingsSnapshot;
 use memory::state::{Shared, authentication};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -73,6 +76,7 @@ async fn serve(
     if route.access != Access::Open && port == Port::Control {
         origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
     }
+    present_certificate(&mut parts, &snapshot);
     let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
     let mut trail = trail(route, &parts, &search, &snapshot.settings.listen.trusted_proxies);
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
@@ -124,6 +128,18 @@ async fn serve(
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
+}
+
+/// Gives a request the service key that its client's certificate stands for.
+pub(super) fn present_certificate(parts: &mut Parts, snapshot: &SettingsSnapshot) {
+    let auth = &snapshot.settings.auth;
+    let Some(certificate) =
+        parts.extensions.get::<ClientCertificate>().filter(|_| !auth.client_certificates.is_empty())
+    else {
+        return;
+    };
+    let found = key_of_certificate(certificate, auth, &parts.headers, &parts.uri, &snapshot.service_keys);
+    parts.headers.extend(found.map(|(name, value)| (Some(name), value)));
 }
 
 /// Who shares the places of work with others: a workspace, or the organisation.

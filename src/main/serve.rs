@@ -23,8 +23,10 @@ use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
 use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
+use memory::net::inbound::checked_app::CheckedApp;
+use memory::net::inbound::client_certificate::CertificateCheck;
 use memory::net::inbound::h2c_guard::H2cGuard;
-use memory::net::inbound::proxy_protocol::{ProxyProtocol, ProxyProtocolApp};
+use memory::net::inbound::proxy_protocol::ProxyProtocol;
 use memory::net::outbound::connector::Connector;
 use memory::state::Shared;
 use memory::state::access_log::AccessLog;
@@ -48,7 +50,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use words::settings::{Listener, Settings};
+use words::settings::{Listener, Settings, TlsFiles};
 
 /// Serves until a signal stops the process.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
@@ -263,11 +265,17 @@ impl<'a> Listening<'a> {
         listeners: &[&Listener],
         threads: Option<usize>,
     ) -> Result<(), String> {
-        if !listeners.iter().any(|listener| listener.proxy_protocol) {
+        let wants_certificates = |tls: &TlsFiles| tls.clients.is_some();
+        let has_header = listeners.iter().any(|listener| listener.proxy_protocol);
+        let is_checked = |listener: &&Listener| listener.tls.as_ref().is_some_and(wants_certificates);
+        if !has_header && !listeners.iter().any(is_checked) {
             return self.open(Service::new(name.to_owned(), app), listeners, threads);
         }
-        let app = ProxyProtocolApp::new(app, Arc::clone(&self.header));
+        let app = CheckedApp::new(app, has_header.then(|| Arc::clone(&self.header)));
         let mut service = Service::new(name.to_owned(), app);
+        if !has_header {
+            return self.open(service, listeners, threads);
+        }
         let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
         service.endpoints().set_pre_tls_callback(header);
         self.open(service, listeners, threads)
@@ -345,7 +353,15 @@ fn open<A>(
     let certificate = Arc::new(Certificate::load(files).map_err(|error| error.why)?);
     certificates.push(Arc::clone(&certificate));
     let paths = (files.cert.display().to_string(), files.key.display().to_string());
-    let mut tls = TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?;
+    let mut tls = match certificate.clients() {
+        Some(clients) => {
+            let check = CertificateCheck(clients.clone());
+            let mut tls = TlsSettings::with_callbacks(Box::new(check)).map_err(|why| why.to_string())?;
+            tls.set_client_cert_verifier(clients.clone());
+            tls
+        }
+        None => TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?,
+    };
     tls.set_cert_resolver(certificate);
     if listener.h2 {
         tls.enable_h2();

@@ -47,6 +47,19 @@ pub struct Listener {
 pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
+    /// Which certificates clients may present; `None`: none is wanted.
+    pub clients: Option<ClientAuthority>,
+}
+
+/// PEM files by which the certificates of clients are judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// The authorities.
+    pub ca: PathBuf,
+    /// The revocation lists of all of them; `None`: nothing is revoked.
+    pub crl: Option<PathBuf>,
+    /// Whether a client without a certificate is refused.
+    pub is_required: bool,
 }
 
 impl Default for Listen {
@@ -262,6 +275,26 @@ impl TlsFiles {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let cert = table.needed("cert", FILE, "The certificate chain.");
         let key = table.needed("key", FILE, "The private key.");
-        Some(Self { cert: cert?, key: key? })
+        let clients = ClientAuthority::members(table);
+        Some(Self { cert: cert?, key: key?, clients })
+    }
+}
+
+impl ClientAuthority {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const REQUIRED: Choice<bool> = Choice(&[("required", true), ("optional", false)]);
+        const NEEDS_CA: &str = "needs client_ca, the authorities of the clients' certificates";
+        let ca =
+            "The authorities of clients' certificates (mutual TLS). Without it no certificate is wanted.";
+        let crl = "Revocation lists, one of each authority that issues certificates of clients.";
+        let wanted = "Whether a client without a certificate is refused, as with client_ca alone. auth.client_certificates says which key a certificate stands for.";
+        let ca = table.get("client_ca", FILE, ca);
+        let crl = table.get("client_crl", FILE, crl);
+        let is_required = table.get("client_certificates", REQUIRED, wanted).unwrap_or(true);
+        if ca.is_none() && table.at("client_ca").is_none() {
+            table.problem("client_crl", NEEDS_CA);
+            table.problem("client_certificates", NEEDS_CA);
+        }
+        Some(Self { ca: ca?, crl, is_required })
     }
 }

@@ -56,7 +56,7 @@ pub use guardrails::GuardrailSettings;
 pub use jwt::Jwt;
 pub use key_limits::KeyLimits;
 pub use limits::Limits;
-pub use listen::{Emulator, Listen, Listener, TlsFiles};
+pub use listen::{ClientAuthority, Emulator, Listen, Listener, TlsFiles};
 pub use logs::Logs;
 pub use model_entry::{ModelEntry, ModelRoute};
 pub use model_names::ModelNames;

@@ -250,6 +250,17 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "listen: {data: [{address: '127.0.0.1:1', tls: {cert: a, key: b, client_crl: c, client_certificates: optional}}]}\n",
+        &[
+            "t:1:77: listen.data[0].tls.client_crl: needs client_ca, the authorities of the clients' certificates",
+            "t:1:101: listen.data[0].tls.client_certificates: needs client_ca, the authorities of the clients' certificates",
+        ],
+    ),
+    (
+        "auth: {keys: [{name: a, key: long-enough}], client_certificates: {x: a, y: b}}\n",
+        &["t:1:76: auth.client_certificates.y: is not the name of a key in auth.keys"],
+    ),
+    (
         "listen: {data: ['127.0.0.1:8788']}\n",
         &["t:1:9: listen.control: is not given, and listen.data[0] takes its default 127.0.0.1:8788"],
     ),

@@ -2,17 +2,16 @@
 //! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>).
 //!
 //! Read from trusted peers only, within a bound and a time; others are closed. The client's address then stands in the place of the
-//! peer's for the whole connection. Pingora reads it before TLS by [`PreTlsProcess`]; on plain connections [`ProxyProtocolApp`] does.
+//! peer's for the whole connection. Pingora reads it before TLS by [`PreTlsProcess`]; on plain connections `checked_app` does.
 //! Parsing is `proxy-header`'s. The additional fields of version 2 are not used.
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use pingora_core::apps::ServerApp;
+use log::Level;
 use pingora_core::listeners::PreTlsProcess;
 use pingora_core::protocols::l4::socket::SocketAddr as PeerAddress;
 use pingora_core::protocols::l4::stream::Stream as Socket;
-use pingora_core::protocols::{GetSocketDigest, SocketDigest, Stream, UniqueID};
-use pingora_core::server::ShutdownWatch;
+use pingora_core::protocols::{GetSocketDigest, SocketDigest, UniqueID};
 use pingora_core::{Error as PingoraError, ErrorType};
 use proxy_header::{ParseConfig, ProxyHeader};
 use std::fmt::{self, Debug, Display};
@@ -78,8 +77,17 @@ impl ProxyProtocol {
     /// Unix socket), as health checks of balancers send, leaves the peer's.
     ///
     /// # Errors
-    /// Why the connection must be closed.
-    async fn take(&self, socket: &mut Socket) -> Result<(), HeaderError> {
+    /// Why the connection must be closed, which is logged.
+    pub(super) async fn take(&self, socket: &mut Socket) -> Result<(), HeaderError> {
+        let taken = self.find(socket).await;
+        if let Err(why) = taken {
+            let level = if why == HeaderError::Closed { Level::Debug } else { Level::Info };
+            log_closed(level, socket, &why);
+        }
+        taken
+    }
+
+    async fn find(&self, socket: &mut Socket) -> Result<(), HeaderError> {
         let peer = socket.get_socket_digest().and_then(|digest| digest.peer_addr()?.as_inet().copied());
         if !peer.is_some_and(|peer| (self.trust)(peer.ip())) {
             return Err(HeaderError::Untrusted);
@@ -132,43 +140,11 @@ async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Header, Head
     }
 }
 
-/// A service's app whose plain connections begin with the header. With TLS it was read before.
-#[derive(Debug)]
-pub struct ProxyProtocolApp<A> {
-    app: Arc<A>,
-    header: Arc<ProxyProtocol>,
-}
-
-impl<A> ProxyProtocolApp<A> {
-    pub fn new(app: A, header: Arc<ProxyProtocol>) -> Self {
-        Self { app: Arc::new(app), header }
-    }
-}
-
-#[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> ServerApp for ProxyProtocolApp<A> {
-    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        if stream.get_ssl_digest().is_none() {
-            let mut socket = stream.into_any().downcast::<Socket>().ok()?;
-            if let Err(why) = self.header.take(&mut socket).await {
-                let level = if why == HeaderError::Closed { log::Level::Debug } else { log::Level::Info };
-                let digest = socket.get_socket_digest();
-                let peer = digest.and_then(|digest| digest.peer_addr().map(ToString::to_string));
-                let peer = peer.unwrap_or_default();
-                log::log!(target: "turnpike", level, "closed a connection from {peer} before its request: {why}");
-                return None;
-            }
-            stream = socket;
-        }
-        // Pingora would call this again with a connection that may carry another request, and there is no second header.
-        loop {
-            stream = self.app.process_new(stream, shutdown).await?;
-        }
-    }
-
-    async fn cleanup(&self) {
-        self.app.cleanup().await;
-    }
+/// Logs that a connection ends before its first request.
+pub(super) fn log_closed(level: Level, connection: &(impl GetSocketDigest + ?Sized), why: &dyn Display) {
+    let digest = connection.get_socket_digest();
+    let peer = digest.and_then(|digest| digest.peer_addr().map(ToString::to_string)).unwrap_or_default();
+    log::log!(target: "turnpike", level, "closed a connection from {peer} before its request: {why}");
 }
 
 #[cfg(test)]
