@@ -75,6 +75,16 @@ impl Balancer {
         Some(running)
     }
 
+    /// Has nginx send no more requests to the gateway at this port, as the page says: `down`, and a reload.
+    pub(crate) fn leave_out(&self, gateway: u16) {
+        let file = self.folder.path().join("balancer.conf");
+        let server = format!("server 127.0.0.1:{gateway}");
+        let text = replaced(&std::fs::read_to_string(&file).unwrap(), &server, &format!("{server} down"));
+        std::fs::write(file, text).unwrap();
+        let sent = Command::new("sh").args(["-c", &format!("kill -HUP {}", self.process.id())]).status();
+        assert!(sent.unwrap().success());
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
