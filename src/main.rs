@@ -15,6 +15,8 @@ mod cache_opening;
 mod certificate;
 #[path = "main/check.rs"]
 mod check;
+#[path = "main/client_verifier.rs"]
+mod client_verifier;
 #[path = "main/command_line.rs"]
 mod command_line;
 #[path = "main/doctor/mod.rs"]

@@ -6,7 +6,7 @@
 use crate::support::client::{client, new_trace};
 use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
 use crate::support::{Gateway, gateway, raw};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn health_is_reported_on_both_ports() {
@@ -161,4 +161,34 @@ async fn pages_of_other_origins_are_refused() {
         assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{line} {host} {origin}: {response}");
         assert!(status == "200" || response.contains("\"code\":\"forbidden\""), "{response}");
     }
+}
+
+#[tokio::test]
+async fn the_data_port_is_without_the_control_api_where_the_settings_take_it_off() {
+    let listen =
+        "listen: {data: [127.0.0.1:DATA_PORT], control: 127.0.0.1:CONTROL_PORT, control_on_data: false}
+emulator: {listen: 127.0.0.1:EMULATOR_PORT}";
+    let gateway = Gateway::start(&format!("{listen}{STANDARD}"));
+    let at = async |port: &str, method: reqwest::Method, path: &str, key: &str| {
+        let call = client().request(method, format!("{port}{path}")).header("x-gateway-api-key", key);
+        let response = call.json(&json!({})).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let data = gateway.data_url();
+    for path in ["/v1/configs", "/v1/api-keys", "/v1/analytics/groups/users", "/v1/targets", "/v1//configs"] {
+        let (status, body) = at(&data, reqwest::Method::GET, path, OPERATOR_KEY).await;
+        assert_eq!(status, 404, "{path}: {body}");
+        assert_eq!(at(&data, reqwest::Method::GET, path, "wrong").await.0, 401, "{path}");
+    }
+    let (_, body) = at(&data, reqwest::Method::GET, "/v1/configs", OPERATOR_KEY).await;
+    assert!(body.contains("at the control port only"), "{body}");
+    for path in ["/readyz", "/v1/health", "/v1/api-keys/self"] {
+        assert_eq!(at(&data, reqwest::Method::GET, path, KEY).await.0, 200, "{path}");
+    }
+    // Reached, and refused for its body.
+    assert_eq!(at(&data, reqwest::Method::POST, "/v1/feedback", KEY).await.0, 400);
+    let control = gateway.control_url();
+    assert_eq!(at(&control, reqwest::Method::GET, "/v1/configs", OPERATOR_KEY).await.0, 200);
+    // No provider got any of it.
+    assert!(gateway.stdout.lines_with("\"operation\":\"proxy\"").is_empty());
 }

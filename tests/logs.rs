@@ -111,11 +111,25 @@ async fn each_request_has_a_row_with_its_attempts() {
         // A request that is not to be logged.
         let ignored = new_trace();
         let request = chat(&gateway, &ignored, &hello(false)).header("x-gateway-ignore-service-log", "true");
-        assert_eq!(status(request).await, 200);
+        let response = request.send().await.unwrap();
+        assert_eq!((response.status().as_u16(), response.headers().get("x-gateway-warnings")), (200, None));
         assert_eq!(status(chat(&gateway, &trace, &hello(true))).await, 200);
         logs(&gateway, &format!("trace_id={trace}"), 2).await;
         logs(&gateway, &format!("trace_id={ignored}"), 0).await;
     }
+}
+
+#[tokio::test]
+async fn clients_cannot_leave_the_log_where_the_settings_forbid_it() {
+    let gateway = Gateway::start(&format!("{STANDARD}logs: {{allow_ignore: false}}\n"));
+    let trace = new_trace();
+    let request = chat(&gateway, &trace, &hello(false)).header("x-gateway-ignore-service-log", "true");
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let warning = "ignore-service-log has no effect: logs.allow_ignore is false";
+    assert_eq!(response.headers()["x-gateway-warnings"], warning);
+    logs(&gateway, &format!("trace_id={trace}"), 1).await;
+    assert_eq!(gateway.access_line(&trace).await["warnings"], warning);
 }
 
 #[tokio::test]

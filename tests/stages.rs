@@ -487,8 +487,8 @@ impl Downstream for Signalling {
         self.memory.request()
     }
 
-    fn client_address(&self) -> Option<IpAddr> {
-        self.memory.client_address()
+    fn peer_address(&self) -> Option<IpAddr> {
+        self.memory.peer_address()
     }
 
     fn body_is_complete(&mut self) -> bool {

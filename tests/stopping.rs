@@ -45,6 +45,33 @@ async fn readiness_fails_first_and_calls_are_still_taken() {
 }
 
 #[tokio::test]
+async fn connections_are_accepted_until_the_delay_is_over() {
+    let delayed =
+        STANDARD.replace("grace_period_seconds: 5", "grace_period_seconds: 5\n  drain_delay_seconds: 2");
+    let gateway = Gateway::start(&delayed);
+    let signalled = Instant::now();
+    gateway.terminate();
+    until("the failing readiness", async || {
+        let response = client().get(format!("{}/readyz", gateway.data_url())).send().await.unwrap();
+        (response.status() == 503).then_some(())
+    })
+    .await;
+    // Each on a connection of its own, until one is refused.
+    let mut served = 0;
+    while let Ok(response) = chat(&gateway, &new_trace(), &hello(false)).send().await {
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["connection"], "close");
+        served += 1;
+    }
+    assert!(
+        served > 0 && signalled.elapsed() >= Duration::from_secs(2),
+        "{served} in {:?}",
+        signalled.elapsed()
+    );
+    assert!(gateway.ended().await.success());
+}
+
+#[tokio::test]
 async fn a_running_stream_completes_before_the_process_exits() {
     let gateway = Gateway::start(&with_grace(60));
     let trace = new_trace();

@@ -111,7 +111,8 @@ pub(super) const ROUTES: &[Route] = &[
     .lists(page::NAMED)
     .replies(Shape::List(VIEW)),
     get("/v1/api-keys/self", Access::AnyKey, "Shows the calling key", |call| Box::pin(own(call)))
-        .replies(Shape::Object(VIEW)),
+        .replies(Shape::Object(VIEW))
+        .for_clients(),
     get("/v1/api-keys/{id}", of_types(Action::Read), "Reads a key", |call| Box::pin(read(call)))
         .replies(Shape::Object(VIEW)),
     put_route("/v1/api-keys/{id}", of_types(Action::Update), "Changes a key", |call| Box::pin(update(call)))

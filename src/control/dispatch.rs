@@ -22,11 +22,15 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use jiff::Timestamp;
+use memory::auth::certificate_keys::key_of_certificate;
 use memory::auth::roles::{self, ClientRole};
 use memory::auth::{ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
+use memory::net::inbound::client_address::client_address;
+use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::state::held_bytes::Hold;
 use memory::state::refused_calls::Noted;
+use memory::state::snapshot::SettingsSnapshot;
 use memory::state::{Shared, authentication};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -38,6 +42,7 @@ use words::config::node::{Node, NodeKind};
 use words::config::read::{Problems, nearest};
 use words::error::Error;
 use words::json::values;
+use words::settings::TrustedProxies;
 use words::settings::scopes::Scope;
 
 /// The handler of a route at a port.
@@ -71,8 +76,9 @@ async fn serve(
     if route.access != Access::Open && port == Port::Control {
         origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
     }
+    present_certificate(&mut parts, &snapshot);
     let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
-    let mut trail = trail(route, &parts, &search);
+    let mut trail = trail(route, &parts, &search, &snapshot.settings.listen.trusted_proxies);
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
         Err(unauthorized) => {
@@ -124,14 +130,27 @@ async fn serve(
     }
 }
 
+/// Gives a request the service key that its client's certificate stands for.
+pub(super) fn present_certificate(parts: &mut Parts, snapshot: &SettingsSnapshot) {
+    let auth = &snapshot.settings.auth;
+    let Some(certificate) =
+        parts.extensions.get::<ClientCertificate>().filter(|_| !auth.client_certificates.is_empty())
+    else {
+        return;
+    };
+    let found = key_of_certificate(certificate, auth, &parts.headers, &parts.uri, &snapshot.service_keys);
+    parts.headers.extend(found.map(|(name, value)| (Some(name), value)));
+}
+
 /// Who shares the places of work with others: a workspace, or the organisation.
 fn bound_workspace(identity: &ClientIdentity) -> Option<Uuid> {
     identity.workspace.filter(|_| identity.is_bound)
 }
 
 /// What the audit log is told of a call, as far as its head says it.
-fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>) -> Trail {
-    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
+fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>, trusted: &TrustedProxies) -> Trail {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let address = peer.map(|peer| client_address(peer, &parts.headers, trusted).to_string());
     let mut trail = Trail {
         change: route.change,
         method: route.method.to_owned(),

@@ -47,10 +47,12 @@ pub(super) const ROUTES: &[Route] = &[
     })
     .of_members(CREATE)
     .takes(MaxBody::Large)
-    .replies(Shape::Object(DONE)),
+    .replies(Shape::Object(DONE))
+    .for_clients(),
     put("/v1/feedback/{id}", WRITE, "Changes feedback", |call| Box::pin(update(call)))
         .body(UPDATE)
-        .replies(Shape::Object(DONE)),
+        .replies(Shape::Object(DONE))
+        .for_clients(),
 ];
 
 async fn create(call: Call) -> Result<Reply, Error> {

@@ -85,7 +85,8 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .of_members(custom::LOG)
     .takes(MaxBody::Settings)
-    .replies(Shape::Object(CREATED)),
+    .replies(Shape::Object(CREATED))
+    .for_clients(),
 ];
 
 /// # Errors

@@ -30,6 +30,8 @@ pub(super) struct Route {
     /// Whether the data port serves it, so that one base URL serves everything. Where it does not, its
     /// name is the control plane's there all the same.
     pub on_data_port: bool,
+    /// Whether clients of models call it beside their requests. The data port serves it without the control API, too.
+    pub is_for_clients: bool,
     /// One line for the OpenAPI document.
     pub summary: &'static str,
     pub query: &'static [Field],
@@ -124,6 +126,7 @@ const fn route(
         path,
         access,
         on_data_port: true,
+        is_for_clients: false,
         summary,
         query: &[],
         list_query: &[],
@@ -241,5 +244,10 @@ impl Route {
     /// misspelled has other objects than the client asked for, and the first of them may be deleted for another.
     pub fn refuses_others(&self) -> bool {
         !self.ignores_others && self.parameters().any(|field| field.name == "current_page")
+    }
+
+    pub(crate) const fn for_clients(mut self) -> Self {
+        self.is_for_clients = true;
+        self
     }
 }

@@ -124,15 +124,31 @@ pub(super) fn is_unbuilt(path: &str) -> bool {
     control_paths().name(path).is_some_and(|name| NAMES.contains(&name) && !is_built(name))
 }
 
-/// Whether this path is a route of the control port only.
-pub(super) fn is_on_control_port_only(path: &str) -> bool {
-    routes().any(|route| !route.on_data_port && route.path == path)
+/// Whether there is a route for this path, whatever its method and port.
+pub(super) fn has_route(path: &str) -> bool {
+    routes().any(|route| {
+        let mut given = path.split('/');
+        let fits = |part: &str| match part.strip_prefix('{') {
+            Some(parameter) if parameter.starts_with('*') => given.by_ref().count() > 0,
+            Some(_) => given.next().is_some_and(|given| !given.is_empty()),
+            None => given.next() == Some(part),
+        };
+        route.path.split('/').all(fits) && given.next().is_none()
+    })
+}
+
+/// Whether a route is served at the data port. `has_control`: with the control API, by `listen.control_on_data`; else only what anyone may
+/// call, and what clients of models call.
+fn is_on_data_port(route: &Route, has_control: bool) -> bool {
+    let is_clients = route.is_for_clients || route.access == Access::Open;
+    route.on_data_port && (has_control || is_clients)
 }
 
 /// The control routes of one port.
 pub fn router(services: Services, port: Port) -> Router {
     let mut router = Router::new();
-    for route in routes().filter(|route| port == Port::Control || route.on_data_port) {
+    let has_control = services.shared.settings().settings.listen.control_on_data;
+    for route in routes().filter(|route| port == Port::Control || is_on_data_port(route, has_control)) {
         router = router.route(route.path, dispatch::handler(route, port));
     }
     router
@@ -176,6 +192,40 @@ mod tests {
             for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
                 assert_eq!(Operation::find(&method, name), Operation::Passthrough, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn without_the_control_api_the_data_port_has_what_clients_and_health_checks_call() {
+        let left = routes().filter(|route| is_on_data_port(route, false));
+        let left: Vec<_> = left.map(|route| format!("{} {}", route.method, route.path)).collect();
+        assert_eq!(
+            left,
+            [
+                "GET /livez",
+                "GET /readyz",
+                "GET /v1/health",
+                "GET /v1/openapi.json",
+                "GET /v1/api-keys/self",
+                "POST /v1/prompts/{id}/render",
+                "GET /model-configs/pricing/{provider}/{*model}",
+                "GET /v1/model-configs/pricing/{provider}/{*model}",
+                "POST /v1/logs",
+                "POST /v1/feedback",
+                "PUT /v1/feedback/{id}",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_is_found_by_its_pattern() {
+        for path in
+            ["/v1/targets", "/v1/configs/a", "/model-configs/pricing/openai/a/b", "/v1/logs/exports/x/start"]
+        {
+            assert!(has_route(path), "{path}");
+        }
+        for path in ["/v1/configs/", "/v1/configs/a/b/c/d", "/v1/none", "/v1/targets/"] {
+            assert!(!has_route(path), "{path}");
         }
     }
 

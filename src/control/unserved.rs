@@ -3,30 +3,28 @@
 //!
 //! Not a stub: it only reports that the route does not exist, and only to who has a key.
 
+use super::dispatch::present_certificate;
 use super::error;
-use super::routes::{built, is_on_control_port_only, is_unbuilt};
+use super::routes::{built, has_route, is_unbuilt};
 use super::services::Services;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{HeaderMap, Method, Uri};
+use http::Method;
 use jiff::Timestamp;
 use memory::state::authentication;
 use words::error::Error;
 
-pub(super) async fn respond(
-    State(services): State<Services>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn respond(State(services): State<Services>, request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    present_certificate(&mut parts, &services.shared.settings_arc());
     let authenticated =
-        authentication::authenticate(&services.shared, &headers, &uri, Timestamp::now()).await;
-    error::response(authenticated.err().unwrap_or_else(|| reason(&method, uri.path())))
+        authentication::authenticate(&services.shared, &parts.headers, &parts.uri, Timestamp::now()).await;
+    error::response(authenticated.err().unwrap_or_else(|| reason(&parts.method, parts.uri.path())))
 }
 
 fn reason(method: &Method, path: &str) -> Error {
-    if is_on_control_port_only(path) {
-        // Only the data port's router gets here: the other one has a route.
+    if has_route(path) {
+        // Only the data port's router gets here: the other one has every route.
         return Error::not_found(format!(
             "{path} is served at the control port only (listen.control), and no provider gets it."
         ));

@@ -1,7 +1,8 @@
-//! A listener's certificate, replaced without a restart when its files change.
+//! A listener's certificate, and by which it judges those of clients, replaced without a restart when their files change.
 //!
-//! Not a certificate manager: it reads two PEM files. An invalid pair leaves the previous one in use.
+//! Not a certificate manager: it reads PEM files. What is invalid leaves the previous ones in use, all of them.
 
+use super::client_verifier::ClientVerifier;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rustls::crypto::ring::default_provider;
@@ -20,13 +21,14 @@ use words::settings::TlsFiles;
 pub struct Certificate {
     files: TlsFiles,
     current: ArcSwap<CertifiedKey>,
+    clients: Option<Arc<ClientVerifier>>,
     read_at: Mutex<Stamp>,
 }
 
-/// Which of the two files cannot be used.
+/// Which of the files cannot be used.
 #[derive(Debug)]
 pub struct CertificateError {
-    /// Its key in the settings: `cert` or `key`.
+    /// Its key in the settings: `cert`, `key`, `client_ca` or `client_crl`.
     pub key: &'static str,
     /// The file and the reason.
     pub why: String,
@@ -38,18 +40,24 @@ impl Display for CertificateError {
     }
 }
 
-/// When the two files were last written.
-type Stamp = [Option<SystemTime>; 2];
+/// When the files were last written.
+type Stamp = [Option<SystemTime>; 4];
 
 impl Certificate {
-    /// Reads the pair.
+    /// Reads the files.
     ///
     /// # Errors
     /// Which file cannot be used and why.
     pub fn load(files: &TlsFiles) -> Result<Self, CertificateError> {
         let stamp = stamp(files);
         let current = ArcSwap::from_pointee(read(files)?);
-        Ok(Self { files: files.clone(), current, read_at: Mutex::new(stamp) })
+        let clients = files.clients.as_ref().map(ClientVerifier::load).transpose()?.map(Arc::new);
+        Ok(Self { files: files.clone(), current, clients, read_at: Mutex::new(stamp) })
+    }
+
+    /// What judges the certificates of clients, where the listener wants them.
+    pub fn clients(&self) -> Option<&Arc<ClientVerifier>> {
+        self.clients.as_ref()
     }
 
     /// The file of the certificate.
@@ -64,10 +72,10 @@ impl Certificate {
         Some(certificate.validity().not_after.timestamp())
     }
 
-    /// Reads the pair again when a file changed. Returns whether the certificate is a new one.
+    /// Reads all again when a file changed. Returns whether one did.
     ///
     /// # Errors
-    /// As [`Certificate::load`]; the pair in use stays.
+    /// As [`Certificate::load`]; what is in use stays.
     pub fn reload(&self) -> Result<bool, CertificateError> {
         let stamp = stamp(&self.files);
         {
@@ -77,7 +85,11 @@ impl Certificate {
             }
             *read_at = stamp;
         }
-        self.current.store(Arc::new(read(&self.files)?));
+        let pair = read(&self.files)?;
+        if let (Some(clients), Some(authority)) = (&self.clients, &self.files.clients) {
+            clients.install(ClientVerifier::read(authority)?);
+        }
+        self.current.store(Arc::new(pair));
         Ok(true)
     }
 }
@@ -90,7 +102,13 @@ impl ResolvesServerCert for Certificate {
 
 fn stamp(files: &TlsFiles) -> Stamp {
     let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    [written(&files.cert), written(&files.key)]
+    let clients = files.clients.as_ref();
+    [
+        written(&files.cert),
+        written(&files.key),
+        clients.and_then(|clients| written(&clients.ca)),
+        clients.and_then(|clients| written(clients.crl.as_ref()?)),
+    ]
 }
 
 fn read(files: &TlsFiles) -> Result<CertifiedKey, CertificateError> {

@@ -73,7 +73,7 @@ const SECTIONS: &[Section] = &[
             ("SIGUSR1", "Reopen the access log."),
             ("SIGTERM", "Stop: readiness fails, open requests may end, then the process exits."),
             ("SIGINT", "Stop at once."),
-            ("SIGQUIT", "Hand the listeners to a process that was started with run --upgrade."),
+            ("SIGQUIT", "Start a new process and hand over to it, as turnpike upgrade does."),
         ],
     ),
     (

@@ -18,7 +18,6 @@ use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
 use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
 use crate::proxy::{ControlRoutes, DownstreamApp, Gateway};
-use axum::Router;
 use control::{self, Port, Services};
 use emulator::{Emulator, Options};
 use jiff::Timestamp;
@@ -26,7 +25,10 @@ use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
 use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
+use memory::net::inbound::checked_app::CheckedApp;
+use memory::net::inbound::client_certificate::CertificateCheck;
 use memory::net::inbound::h2c_guard::H2cGuard;
+use memory::net::inbound::proxy_protocol::ProxyProtocol;
 use memory::net::outbound::connector::Connector;
 use memory::state::Shared;
 use memory::state::access_log::AccessLog;
@@ -37,7 +39,7 @@ use motion::batch::Batches;
 use motion::engine::Engine;
 use motion::engine::caching::Caching;
 use motion::engine::planner::Planner;
-use pingora_core::apps::HttpServerOptions;
+use pingora_core::apps::{HttpServerOptions, ServerApp};
 use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::server::configuration::{Opt, ServerConf};
@@ -51,7 +53,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use words::settings::{Listener, Settings};
+use words::settings::{Listener, Settings, TlsFiles};
 
 /// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place.
 pub fn run(file: &Path, takes_over: bool) -> ExitCode {
@@ -141,7 +143,8 @@ fn build(
     if let Some(successor) = successor {
         table.take_over(wanted(successor.take_over(&shared)?, &shared.settings().settings));
     }
-    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(&log.queue), predecessor }))
+    let delay = shared.settings().settings.server.drain_delay;
+    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(&log.queue), delay, predecessor }))
 }
 
 /// What the two planes have that background tasks work on.
@@ -172,12 +175,9 @@ fn add_planes(
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };
     add_emulator(server, shared.settings().settings.emulator.listen);
     let table = server.add_service(table.clone());
-    for service in add_data_services(server, &listen.data, state, &routing, &mut certificates)? {
-        service.add_dependency(&table);
-    }
-    let mut service = control_service(control::router(services, Port::Control));
-    open(&mut service, &listen.control, &mut certificates)?;
-    server.add_service(service).add_dependency(&table);
+    let mut listening = Listening::new(server, shared, &mut certificates, table);
+    add_data_services(&mut listening, &listen.data, state, &routing)?;
+    listening.add("control", control_app(services), &[&listen.control], Some(1))?;
     Ok(Planes { config_cache, batches, certificates, threads: server.configuration.threads })
 }
 
@@ -281,36 +281,93 @@ fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
     server.add_service(background_service("emulator", emulator_service));
 }
 
-/// One service, and so one pool of upstream connections, for all listeners with the same protocol.
+/// One service, and so one pool of upstream connections, for all listeners with the same protocols.
 fn add_data_services(
-    server: &mut Server,
+    listening: &mut Listening<'_>,
     listeners: &[Listener],
     state: ProcessState<'_>,
     routing: &Routing,
-    certificates: &mut Vec<Arc<Certificate>>,
-) -> Result<Vec<ServiceHandle>, String> {
-    let mut services = Vec::new();
+) -> Result<(), String> {
     for h2 in [true, false] {
-        let same_protocol: Vec<&Listener> = listeners.iter().filter(|listener| listener.h2 == h2).collect();
-        if same_protocol.is_empty() {
-            continue;
+        for proxy_protocol in [false, true] {
+            let is_such =
+                |listener: &&Listener| listener.h2 == h2 && listener.proxy_protocol == proxy_protocol;
+            let such: Vec<&Listener> = listeners.iter().filter(is_such).collect();
+            if !such.is_empty() {
+                let app = data_app(listening.server, state, routing.clone(), h2);
+                listening.add("data", app, &such, None)?;
+            }
         }
-        let mut service = data_service(server, state, routing.clone(), h2);
-        for listener in same_protocol {
-            open(&mut service, listener, certificates)?;
-        }
-        services.push(server.add_service(service));
     }
-    Ok(services)
+    Ok(())
 }
 
-fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
+fn control_app(services: Services) -> H2cGuard<AxumApp> {
+    let router = control::router(services, Port::Control);
     let limits = ConnectionLimits::default();
     let header_timeout = limits.header_timeout;
-    let app = H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout);
-    let mut service = Service::new("control".to_owned(), app);
-    service.threads = Some(1);
-    service
+    H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout)
+}
+
+/// The server to which services with listeners are added.
+struct Listening<'a> {
+    server: &'a mut Server,
+    header: Arc<ProxyProtocol>,
+    certificates: &'a mut Vec<Arc<Certificate>>,
+    /// What every service that listens waits for.
+    table: ServiceHandle,
+}
+
+impl<'a> Listening<'a> {
+    /// The header of the PROXY protocol is believed of the proxies that are trusted at that time.
+    fn new(
+        server: &'a mut Server,
+        shared: &Arc<Shared>,
+        certificates: &'a mut Vec<Arc<Certificate>>,
+        table: ServiceHandle,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        let trusts = move |ip| shared.settings().settings.listen.trusted_proxies.contains(ip);
+        Self { server, header: Arc::new(ProxyProtocol::new(Arc::new(trusts))), certificates, table }
+    }
+
+    /// Adds a service for these listeners, all of which have the PROXY protocol or none. `threads`: of its own; `None`: the server's.
+    fn add<A: ServerApp + Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        app: A,
+        listeners: &[&Listener],
+        threads: Option<usize>,
+    ) -> Result<(), String> {
+        let wants_certificates = |tls: &TlsFiles| tls.clients.is_some();
+        let has_header = listeners.iter().any(|listener| listener.proxy_protocol);
+        let is_checked = |listener: &&Listener| listener.tls.as_ref().is_some_and(wants_certificates);
+        if !has_header && !listeners.iter().any(is_checked) {
+            return self.open(Service::new(name.to_owned(), app), listeners, threads);
+        }
+        let app = CheckedApp::new(app, has_header.then(|| Arc::clone(&self.header)));
+        let mut service = Service::new(name.to_owned(), app);
+        if !has_header {
+            return self.open(service, listeners, threads);
+        }
+        let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
+        service.endpoints().set_pre_tls_callback(header);
+        self.open(service, listeners, threads)
+    }
+
+    fn open<A: ServerApp + Send + Sync + 'static>(
+        &mut self,
+        mut service: Service<A>,
+        listeners: &[&Listener],
+        threads: Option<usize>,
+    ) -> Result<(), String> {
+        service.threads = threads;
+        for listener in listeners {
+            open(&mut service, listener, self.certificates)?;
+        }
+        self.server.add_service(service).add_dependency(&self.table);
+        Ok(())
+    }
 }
 
 /// The counters of limits, with the usage of before.
@@ -323,19 +380,19 @@ fn open_limits(file: &Path, snapshot: &SettingsSnapshot) -> Result<RequestLimits
     Ok(limits)
 }
 
-fn data_service(
+fn data_app(
     server: &Server,
     state: ProcessState<'_>,
     Routing { control_routes, config_cache, batches }: Routing,
     h2: bool,
-) -> Service<DownstreamApp> {
+) -> DownstreamApp {
     let gateway = Gateway::new(new_engine(server, state), config_cache, control_routes, batches);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;
     options.h2_idle_timeout = Some(state.shared.settings().settings.limits.idle_timeout);
     proxy.server_options = Some(options);
-    Service::new("data".to_owned(), DownstreamApp::new(Arc::new(proxy), gateway, h2))
+    DownstreamApp::new(Arc::new(proxy), gateway, h2)
 }
 
 /// Pingora's configuration, made from our settings.
@@ -367,7 +424,15 @@ fn open<A>(
     let certificate = Arc::new(Certificate::load(files).map_err(|error| error.why)?);
     certificates.push(Arc::clone(&certificate));
     let paths = (files.cert.display().to_string(), files.key.display().to_string());
-    let mut tls = TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?;
+    let mut tls = match certificate.clients() {
+        Some(clients) => {
+            let check = CertificateCheck(clients.clone());
+            let mut tls = TlsSettings::with_callbacks(Box::new(check)).map_err(|why| why.to_string())?;
+            tls.set_client_cert_verifier(clients.clone());
+            tls
+        }
+        None => TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?,
+    };
     tls.set_cert_resolver(certificate);
     if listener.h2 {
         tls.enable_h2();

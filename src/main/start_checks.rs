@@ -5,6 +5,7 @@
 
 use super::certificate::Certificate;
 use memory::net::outbound::peer::TrustRoots;
+use memory::net::outbound::presented::PresentedCertificate;
 use memory::store::options::Location;
 use rustix::fs::{Access, access};
 use std::io::{self, ErrorKind};
@@ -42,6 +43,9 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     }
     if draft.is_sound("outbound") {
         source_addresses(settings, &mut problems);
+    }
+    if draft.is_sound("providers") {
+        presented(settings, &mut problems);
     }
     if draft.is_sound("tls") {
         authorities(settings, &mut problems);
@@ -116,6 +120,16 @@ fn authorities(settings: &Settings, found: &mut Vec<Finding>) {
     let read = std::fs::read(path).map_err(|why| why.to_string());
     if let Err(why) = read.and_then(|text| TrustRoots::from_pem(&text).map(drop)) {
         found.push(("tls.ca_file".to_owned(), format!("{}: {why}", path.display())));
+    }
+}
+
+/// What is presented to providers with mutual TLS.
+fn presented(settings: &Settings, found: &mut Vec<Finding>) {
+    for (slug, stored) in &settings.providers {
+        let read = stored.policies.client_certificate.as_deref().map(PresentedCertificate::read);
+        if let Some(Err((member, why))) = read {
+            found.push((format!("providers.{slug}.client_certificate.{member}"), why));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! How the process stops: readiness fails first, then the listeners close, open requests drain, the rest is aborted. After a hand-over
-//! (`hand_over`) the listeners are another process's, and only the drain is left.
+//! How the process stops: readiness fails first, after a delay the listeners close, open requests drain, the rest is aborted. After a
+//! hand-over (`hand_over`) the listeners are another process's, and only the drain is left.
 //!
 //! Pingora sleeps its whole grace period even when no request is left, and then drops running requests silently.
 //! So its sleep is only the outer bound here; the drain ends the process.
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Between failing readiness and closing the listeners: time for one probe to notice.
+/// The least time between failing readiness and closing the listeners: what was connected until then sends its request.
 const READINESS_DELAY: Duration = Duration::from_millis(500);
 /// The drain is complete after this long without a request in flight: a connection accepted just now has not sent its
 /// request yet, and the last frames of an HTTP/2 response are written after its end.
@@ -42,6 +42,8 @@ pub struct ShutdownSignals {
     pub limits: Arc<Limits>,
     pub log: Arc<LogQueue>,
     pub predecessor: Arc<Predecessor>,
+    /// How long connections are still accepted after readiness has failed, for balancers to notice.
+    pub delay: Duration,
 }
 
 #[async_trait]
@@ -76,8 +78,12 @@ impl ShutdownSignalWatch for ShutdownSignals {
         }
         self.shared.lifecycle.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
-        log::info!(target: "turnpike", "stopping: {} requests in flight", self.shared.lifecycle.in_flight());
-        match timeout(READINESS_DELAY, interrupt.recv()).await {
+        let delay = self.delay.max(READINESS_DELAY);
+        log::info!(
+            target: "turnpike", "stopping: {} requests in flight; connections are accepted for {} s more",
+            self.shared.lifecycle.in_flight(), delay.as_secs_f32()
+        );
+        match timeout(delay, interrupt.recv()).await {
             Ok(_) => self.stop_immediately().await,
             Err(_) => ShutdownSignal::GracefulTerminate,
         }

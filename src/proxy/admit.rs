@@ -19,7 +19,9 @@ use judgment::route::admission::{
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
+use memory::auth::certificate_keys::key_of_certificate;
 use memory::auth::{self, ClientIdentity, KeySearch};
+use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::net::inbound::content_coding::ContentCoding;
 use memory::state::authentication;
 use memory::state::held_bytes::Hold;
@@ -310,6 +312,9 @@ async fn dispatch(
 /// Sets the trace id and the connection's timeouts. Returns the request's settings.
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = Arc::clone(&ctx.snapshot);
+    if !snapshot.settings.auth.client_certificates.is_empty() {
+        present_certificate(session, &snapshot);
+    }
     let header = session.req_header();
     let parent = header.headers.get(&TRACEPARENT);
     ctx.span.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
@@ -333,6 +338,18 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
     session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
     snapshot
+}
+
+/// Gives a request the service key that its client's certificate stands for.
+fn present_certificate(session: &mut Session, snapshot: &SettingsSnapshot) {
+    let Some(certificate) = ClientCertificate::of(session.as_downstream()) else { return };
+    let header = session.req_header();
+    let auth = &snapshot.settings.auth;
+    let found = key_of_certificate(certificate, auth, &header.headers, &header.uri, &snapshot.service_keys);
+    if let Some((name, value)) = found {
+        // Only a name that is none fails, and this one was checked.
+        let _ = session.req_header_mut().insert_header(name, value);
+    }
 }
 
 /// The client's trace id, or the one in its `traceparent`, or a new one. One with a service key in it is none.

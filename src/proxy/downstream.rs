@@ -58,7 +58,7 @@ impl Downstream for PingoraDownstream<'_> {
         self.session.req_header()
     }
 
-    fn client_address(&self) -> Option<IpAddr> {
+    fn peer_address(&self) -> Option<IpAddr> {
         self.session.client_addr()?.as_inet().map(|address| address.ip())
     }
 

@@ -3,6 +3,7 @@
 //! Not a place for tests, nor for code that uses the gateway's internals: a test observes only what a client,
 //! a provider or an operator could. Nothing here sleeps for a fixed time: it polls, and fails with a message.
 
+pub(crate) mod balancer;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod conversation;

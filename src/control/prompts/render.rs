@@ -35,7 +35,8 @@ pub(super) const ROUTE: Route = post(
 .raw_body()
 .works_at(Work::Render)
 .takes(MaxBody::Large)
-.replies(Shape::Object(RENDERED));
+.replies(Shape::Object(RENDERED))
+.for_clients();
 
 async fn render(call: Call) -> Result<Reply, Error> {
     let (prompt, reference) = find(&call)?;

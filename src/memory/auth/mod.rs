@@ -6,6 +6,7 @@
 //! [`authenticate_control`] for the control plane, which always does, and reads no key of a query. What the client may do is in its [`ClientIdentity`].
 //! [`provider_key`] is the first key elsewhere that is no service key.
 
+pub mod certificate_keys;
 mod client_keys;
 pub mod granting;
 pub mod identity;

@@ -478,23 +478,6 @@ impl Metrics {
         let whole = std::str::from_utf8(&out).ok().and_then(|page| self.inherited.add_to(page));
         whole.map_or(out, String::into_bytes)
     }
-
-    /// Adds the counters of the process before to those of this one. `page`: as that one's [`Metrics::render`], in place of its page
-    /// before; `in_flight`: the requests that it still serves.
-    pub fn inherit(&self, page: &str, in_flight: u64) {
-        self.inherited.set(page);
-        self.set_predecessor_in_flight(in_flight);
-    }
-
-    /// The requests that the process before still serves.
-    pub fn predecessor_in_flight(&self) -> u64 {
-        u64::try_from(self.traffic.predecessor_in_flight.get()).unwrap_or_default()
-    }
-
-    /// So many requests are still served by the process before.
-    pub fn set_predecessor_in_flight(&self, requests: u64) {
-        self.traffic.predecessor_in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
-    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ pub trait Downstream: Send {
     /// The request as the client sent it.
     fn request(&self) -> &RequestHeader;
 
-    /// `None` if the request came over no connection.
-    fn client_address(&self) -> Option<IpAddr>;
+    /// Where the connection comes from: the client, or the nearest proxy before it. `None` if the request came over no connection.
+    fn peer_address(&self) -> Option<IpAddr>;
 
     /// Whether the request's body has been read to its end.
     fn body_is_complete(&mut self) -> bool;

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use judgment::route::plan::Reason;
 use knowledge::price::RequestPrices;
 use memory::auth::KeySearch;
+use memory::net::inbound::client_address::client_address;
 use memory::state::tokenizer::Tokenizer;
 use std::time::{Duration, Instant};
 use words::api::token_estimate::CountText;
@@ -104,8 +105,9 @@ fn received<D: Downstream>(client: &D, ctx: &RequestContext, noted: &RecordBuild
     } else {
         request.uri.clone()
     };
+    let trusted = &ctx.snapshot.settings.listen.trusted_proxies;
     ReceivedRequest {
-        client_address: client.client_address(),
+        client_address: client.peer_address().map(|peer| client_address(peer, &request.headers, trusted)),
         method: request.method.clone(),
         uri,
         operation: if is_control { "control" } else { ctx.api.operation.label() },

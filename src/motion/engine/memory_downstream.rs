@@ -87,7 +87,7 @@ impl Downstream for MemoryDownstream {
         &self.request
     }
 
-    fn client_address(&self) -> Option<IpAddr> {
+    fn peer_address(&self) -> Option<IpAddr> {
         None
     }
 

@@ -51,19 +51,19 @@ pub struct LogHeaders {
 }
 
 impl LogHeaders {
-    /// Those of a request, if it has any.
-    pub fn of(headers: &GatewayHeaders<'_>) -> Option<Box<Self>> {
+    /// Those of a request, if it has any. `may_ignore`: whether clients may have no log kept (`logs.allow_ignore`).
+    pub fn of(headers: &GatewayHeaders<'_>, may_ignore: bool) -> Option<Box<Self>> {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let GatewayHeaders { span_id, parent_span_id, span_name, ignore_service_log, debug, .. } = *headers;
+        let is_ignored = ignore_service_log && may_ignore;
         let has_no_bodies = debug == Some(false);
-        let has_any =
-            span_id.or(parent_span_id).or(span_name).is_some() || ignore_service_log || has_no_bodies;
+        let has_any = span_id.or(parent_span_id).or(span_name).is_some() || is_ignored || has_no_bodies;
         has_any.then(|| {
             Box::new(Self {
                 span_id: text(span_id),
                 parent_span_id: text(parent_span_id),
                 span_name: text(span_name),
-                is_ignored: ignore_service_log,
+                is_ignored,
                 has_no_bodies,
             })
         })

@@ -7,6 +7,7 @@ use super::failure;
 use judgment::route::target::Target;
 use memory::net::outbound::origin::Origin;
 use memory::net::outbound::peer::{PeerOptions, Protocol};
+use memory::net::outbound::presented::PresentedCertificate;
 use memory::net::outbound::proxied::{Proxied, reach};
 use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
@@ -78,6 +79,7 @@ impl PeerSelection {
             idle_timeout: if self.bypass_pool { Duration::ZERO } else { limits.upstream_idle_timeout },
             proxied: self.proxied.clone(),
             source: snapshot.hosts.outbound.source.towards(address.ip()),
+            presented: presented(target, snapshot)?,
             ..PeerOptions::default()
         };
         Ok(Box::new(shared.peer_limit.peer(self.origin(target), address, &peer_options, Instant::now())))
@@ -102,4 +104,11 @@ impl PeerSelection {
     fn address(&self, index: usize) -> Option<SocketAddr> {
         self.addresses.get(index % self.addresses.len().max(1)).copied()
     }
+}
+
+/// The certificate that the target's provider is presented. Read with the settings; without one that could not be read nothing is sent.
+fn presented(target: &Target, snapshot: &SettingsSnapshot) -> Result<Option<PresentedCertificate>, Error> {
+    let Some(files) = &target.policies.client_certificate else { return Ok(None) };
+    let found = snapshot.hosts.presented.get(files).cloned();
+    found.ok_or_else(|| Error::internal(format!("{} could not be read", files.cert.display()))).map(Some)
 }

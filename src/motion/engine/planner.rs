@@ -35,6 +35,9 @@ use words::settings::logs::Payloads;
 /// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
 const PATTERNS_IN_PLACE: usize = 32;
 
+/// The warning for `x-gateway-ignore-service-log` where the settings forbid it.
+const LOG_IS_KEPT: &str = "ignore-service-log has no effect: logs.allow_ignore is false";
+
 /// Plans requests for one engine, with the compiled configs of all.
 #[derive(Clone)]
 pub struct Planner {
@@ -221,7 +224,11 @@ impl Planner {
         request.take_names(&namer)?;
         ctx.record.named.metadata =
             rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
-        ctx.record.named.log = LogHeaders::of(&gateway_headers);
+        let may_ignore = snapshot.settings.logs.allow_ignore;
+        ctx.record.named.log = LogHeaders::of(&gateway_headers, may_ignore);
+        if gateway_headers.ignore_service_log && !may_ignore {
+            request.warnings.push(LOG_IS_KEPT.to_owned());
+        }
         ctx.record.named.cache = CacheHeaders::of(&gateway_headers);
         let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
         let near = NearNames { snapshot, client: &client, lists: &self.engine.shared.model_lists };

@@ -39,7 +39,7 @@ pub(super) async fn serve(
     session.set_read_timeout(None);
     session.set_keepalive(None);
     let mut downstream = PingoraDownstream::new(session);
-    let accepted = Handshake::read(downstream.request(), downstream.client_address(), ctx, is_upgrade);
+    let accepted = Handshake::read(downstream.request(), downstream.peer_address(), ctx, is_upgrade);
     let accepted = accepted.and_then(|handshake| Ok((handshake.response(ctx)?, handshake)));
     let (response, handshake) = match accepted {
         Ok(accepted) => accepted,

@@ -23,7 +23,7 @@ impl Downstream for TurnDownstream {
         &self.request
     }
 
-    fn client_address(&self) -> Option<IpAddr> {
+    fn peer_address(&self) -> Option<IpAddr> {
         self.address
     }
 

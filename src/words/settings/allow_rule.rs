@@ -36,18 +36,8 @@ impl AllowRule {
             return Err("must be a host, an address or a range, not a URL".to_owned());
         }
         let (host, port) = split_port(text)?;
-        if let Ok(net) = host.parse::<IpNet>() {
-            let whole = net.trunc();
-            if whole != net {
-                return Err(format!("has bits set behind its prefix; did you mean {whole}?"));
-            }
-            return Ok(Self { pattern: HostPattern::Net(canonical(net)?), port });
-        }
-        if host.contains('/') {
-            return Err(format!("`{host}` is not a range of addresses such as 10.0.0.0/8"));
-        }
-        if let Ok(ip) = host.parse::<IpAddr>() {
-            return Ok(Self { pattern: HostPattern::Net(ip.to_canonical().into()), port });
+        if let Some(net) = addresses(host)? {
+            return Ok(Self { pattern: HostPattern::Net(net), port });
         }
         let (is_suffix, name) = match host.strip_prefix("*.") {
             Some(rest) => (true, rest),
@@ -96,6 +86,24 @@ impl AllowRule {
     pub fn contains_address(&self, ip: IpAddr) -> bool {
         matches!(&self.pattern, HostPattern::Net(net) if net.contains(&ip))
     }
+}
+
+/// An address, or a range of them; `None`: it is neither, and may be a name.
+///
+/// # Errors
+/// What is wrong with the range.
+pub(super) fn addresses(text: &str) -> Result<Option<IpNet>, String> {
+    if let Ok(net) = text.parse::<IpNet>() {
+        let whole = net.trunc();
+        if whole != net {
+            return Err(format!("has bits set behind its prefix; did you mean {whole}?"));
+        }
+        return canonical(net).map(Some);
+    }
+    if text.contains('/') {
+        return Err(format!("`{text}` is not a range of addresses such as 10.0.0.0/8"));
+    }
+    Ok(text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical().into()))
 }
 
 /// Splits off `:port`; a bare IPv6 address has none.

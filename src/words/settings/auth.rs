@@ -9,7 +9,8 @@ use super::{Jwt, ServiceKey};
 use crate::config::members::{FLAG, Form, MemberTable, MemberType, form, list, non_empty, object};
 use crate::config::read::Cursor;
 use crate::json::schema;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The section `auth`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Auth {
     pub separate_logs_write: bool,
     /// The identity provider whose tokens count, too.
     pub jwt: Option<Jwt>,
+    /// The names of the keys of [`Auth::keys`] that clients' certificates stand for, by a name in the certificate.
+    pub client_certificates: BTreeMap<String, String>,
 }
 
 impl Auth {
@@ -37,12 +40,41 @@ impl Auth {
             "An identity provider whose tokens (JWT) count as service keys of a workspace (docs/keys.md).";
         let used = UsedKeys::default();
         let key = object(|table| ServiceKey::members(table, &used));
+        let certificates = "Which key a client's certificate stands for, where the listener has tls.client_ca and the request no key: a name \
+                            in the certificate (DNS name, URI, mail address, common name), and the name of a key of auth.keys.";
+        let keys: Vec<ServiceKey> = table.get("keys", list(key, "A client's key."), keys).unwrap_or_default();
+        let certified = CertifiedKeys(&keys);
+        let client_certificates =
+            table.get("client_certificates", certified, certificates).unwrap_or_default();
         Some(Self {
-            keys: table.get("keys", list(key, "A client's key."), keys).unwrap_or_default(),
+            client_certificates,
+            keys,
             saved_only: table.or("saved_only", FLAG, false, saved_only),
             separate_logs_write: table.or("separate_logs_write", FLAG, false, separate_logs_write),
             jwt: table.get("jwt", object(Jwt::members), jwt),
         })
+    }
+}
+
+/// Names in certificates, and the keys that they stand for.
+struct CertifiedKeys<'k>(&'k [ServiceKey]);
+
+impl MemberType for CertifiedKeys<'_> {
+    type Value = BTreeMap<String, String>;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Self::Value> {
+        let read = at.entries()?.into_iter().filter_map(|(entry, at)| {
+            let name = non_empty(&at)?;
+            if !self.0.iter().any(|key| key.name == name) {
+                at.problem("is not the name of a key in auth.keys");
+            }
+            Some((entry.name.clone(), name.to_owned()))
+        });
+        Some(read.collect())
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        json!({"type": "object", "additionalProperties": schema::non_empty("The name of the key."), "description": doc})
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: opening sockets and reading certificates (`main`, through Pingora).
 
+use super::trusted_proxies::{RANGE, TrustedProxies};
 use super::values::ADDRESS;
 use crate::config::members::{
     self, Choice, FILE, FLAG, Form, MemberTable, MemberType, form, list, non_empty, object, see,
@@ -24,6 +25,10 @@ pub struct Listen {
     pub control_names: Vec<String>,
     /// Whether `/metrics` needs no key.
     pub open_metrics: bool,
+    /// The balancers and proxies before the listeners.
+    pub trusted_proxies: TrustedProxies,
+    /// Whether the data listeners serve the control API, too.
+    pub control_on_data: bool,
 }
 
 /// One listener.
@@ -33,6 +38,8 @@ pub struct Listener {
     pub tls: Option<TlsFiles>,
     /// HTTP/2: by ALPN with TLS, by prior knowledge without.
     pub h2: bool,
+    /// Whether each connection begins with the header of the PROXY protocol, which only trusted proxies may send.
+    pub proxy_protocol: bool,
 }
 
 /// PEM files of a listener's certificate chain and key.
@@ -40,6 +47,19 @@ pub struct Listener {
 pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
+    /// Which certificates clients may present; `None`: none is wanted.
+    pub clients: Option<ClientAuthority>,
+}
+
+/// PEM files by which the certificates of clients are judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// The authorities.
+    pub ca: PathBuf,
+    /// The revocation lists of all of them; `None`: nothing is revoked.
+    pub crl: Option<PathBuf>,
+    /// Whether a client without a certificate is refused.
+    pub is_required: bool,
 }
 
 impl Default for Listen {
@@ -49,6 +69,8 @@ impl Default for Listen {
             control: Listener::loopback(8788),
             control_names: Vec::new(),
             open_metrics: true,
+            trusted_proxies: TrustedProxies::default(),
+            control_on_data: true,
         }
     }
 }
@@ -119,13 +141,22 @@ impl Listen {
                        network all the same.";
         let names = "Host names under which operators call the control port, besides addresses and names without a dot.";
         let metrics = "Whether /metrics needs no key, or one with the scope metrics.read.";
+        let trusted = "The balancers and proxies before the gateway. From these addresses alone, X-Forwarded-For, Forwarded and the \
+                       PROXY protocol name the client.";
+        let on_data = "Whether the data listeners serve the control API as well; without it, only what clients and health checks use.";
         let host_names = list(HOST_NAME, "A host name without scheme and port.");
+        let ranges = list(RANGE, "An address or a range.");
         let listen = Self {
             data: table.or("data", DataListeners(used), default.data, "The addresses for clients."),
             control: table.or("control", see("listener", AnyListener(used)), default.control, control),
             control_names: table.get("control_names", host_names, names).unwrap_or_default(),
             open_metrics: table.or("metrics", METRICS, default.open_metrics, metrics),
+            trusted_proxies: TrustedProxies::new(
+                table.get("trusted_proxies", ranges, trusted).unwrap_or_default(),
+            ),
+            control_on_data: table.or("control_on_data", FLAG, default.control_on_data, on_data),
         };
+        listen.check_trusted(table);
         if table.at("data").is_none() {
             listen.data.iter().for_each(|listener| used.insert_default(table, "data", listener.address));
         }
@@ -133,6 +164,19 @@ impl Listen {
             used.insert_default(table, "control", listen.control.address);
         }
         Some(listen)
+    }
+
+    /// Whom a listener with the PROXY protocol believes must be given: it refuses all others.
+    fn check_trusted(&self, table: &MemberTable<'_>) {
+        const WHY: &str = "is required with proxy_protocol: the addresses from which balancers connect";
+        let needs = self.data.iter().chain([&self.control]).any(|listener| listener.proxy_protocol);
+        match table.at("trusted_proxies") {
+            None if needs => table.missing("trusted_proxies", WHY),
+            Some(at) if needs && matches!(&at.node.kind, NodeKind::List(items) if items.is_empty()) => {
+                at.problem(WHY);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -183,7 +227,7 @@ impl MemberType for AnyListener<'_> {
 
     fn read(&self, at: &Cursor<'_>) -> Option<Listener> {
         match at.node.kind {
-            NodeKind::Text(_) => Some(Listener { address: self.0.read(at)?, tls: None, h2: true }),
+            NodeKind::Text(_) => Some(Listener::plain(self.0.read(at)?)),
             _ => members::read(at, |table| Listener::members(table, self.0)),
         }
     }
@@ -200,7 +244,11 @@ impl MemberType for AnyListener<'_> {
 
 impl Listener {
     fn loopback(port: u16) -> Self {
-        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: None, h2: true }
+        Self::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    }
+
+    fn plain(address: SocketAddr) -> Self {
+        Self { address, tls: None, h2: true, proxy_protocol: false }
     }
 
     fn members(table: &mut MemberTable<'_>, used: &UsedAddresses) -> Option<Self> {
@@ -208,7 +256,10 @@ impl Listener {
         let address = table.needed("address", used, "IP:PORT.");
         let tls = table.get("tls", object(TlsFiles::members), tls);
         let h2 = table.or("h2", FLAG, true, "HTTP/2: by ALPN with TLS, by prior knowledge without.");
-        Some(Self { address: address?, tls, h2 })
+        let proxied = "Whether each connection begins with the header of the PROXY protocol, version 1 or 2, before TLS. Connections \
+                       from others than listen.trusted_proxies are closed.";
+        let proxy_protocol = table.or("proxy_protocol", FLAG, false, proxied);
+        Some(Self { address: address?, tls, h2, proxy_protocol })
     }
 }
 
@@ -224,6 +275,26 @@ impl TlsFiles {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let cert = table.needed("cert", FILE, "The certificate chain.");
         let key = table.needed("key", FILE, "The private key.");
-        Some(Self { cert: cert?, key: key? })
+        let clients = ClientAuthority::members(table);
+        Some(Self { cert: cert?, key: key?, clients })
+    }
+}
+
+impl ClientAuthority {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const REQUIRED: Choice<bool> = Choice(&[("required", true), ("optional", false)]);
+        const NEEDS_CA: &str = "needs client_ca, the authorities of the clients' certificates";
+        let ca =
+            "The authorities of clients' certificates (mutual TLS). Without it no certificate is wanted.";
+        let crl = "Revocation lists, one of each authority that issues certificates of clients.";
+        let wanted = "Whether a client without a certificate is refused, as with client_ca alone. auth.client_certificates says which key a certificate stands for.";
+        let ca = table.get("client_ca", FILE, ca);
+        let crl = table.get("client_crl", FILE, crl);
+        let is_required = table.get("client_certificates", REQUIRED, wanted).unwrap_or(true);
+        if ca.is_none() && table.at("client_ca").is_none() {
+            table.problem("client_crl", NEEDS_CA);
+            table.problem("client_certificates", NEEDS_CA);
+        }
+        Some(Self { ca: ca?, crl, is_required })
     }
 }

@@ -32,6 +32,8 @@ pub struct Logs {
     /// `None`: `spool` in the state directory.
     pub spool_dir: Option<PathBuf>,
     pub retention: Retention,
+    /// Whether clients may have no log kept of a request, by `x-gateway-ignore-service-log`.
+    pub allow_ignore: bool,
     /// Of [`EXPORT_FIELDS`], those that no export may have.
     pub export_denied_fields: Vec<&'static str>,
 }
@@ -136,6 +138,7 @@ impl Default for Logs {
             spool_max_bytes: 1 << 30,
             spool_dir: None,
             retention: Retention::default(),
+            allow_ignore: true,
             export_denied_fields: Vec::new(),
         }
     }
@@ -167,6 +170,7 @@ impl Logs {
         let payloads = "Whose bodies are kept: of no request, of failed ones, of all.";
         let spool_dir = "Default: spool in server.state_dir.";
         let retention = "How long things are kept: hours (36h), days (30d), weeks (4w) or forever. Deletion is by whole days.";
+        let ignore = "Whether clients may have no log kept of a request (x-gateway-ignore-service-log).";
         let denied = list(OneOf(&EXPORT_FIELDS), "A member.");
         let denied = table.get("export_denied_fields", denied, "Members of a log that no export may have.");
         Some(Self {
@@ -193,6 +197,7 @@ impl Logs {
             ),
             spool_dir: table.get("spool_dir", FILE, spool_dir),
             retention: table.get("retention", object(Retention::members), retention).unwrap_or_default(),
+            allow_ignore: table.or("allow_ignore", FLAG, default.allow_ignore, ignore),
             export_denied_fields: denied.unwrap_or_default(),
         })
     }

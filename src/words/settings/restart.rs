@@ -25,9 +25,11 @@ pub const START_ONLY: &[StartOnly] = &[
     all_of("server.state_dir", |a, b| a.server.state_dir != b.server.state_dir),
     all_of("server.grace_period_seconds", |a, b| a.server.grace_period != b.server.grace_period),
     all_of("server.drain_seconds", |a, b| a.server.drain != b.server.drain),
+    all_of("server.drain_delay_seconds", |a, b| a.server.drain_delay != b.server.drain_delay),
     all_of("server.upstream_pool_size", |a, b| a.server.upstream_pool_size != b.server.upstream_pool_size),
     all_of("listen.data", |a, b| a.listen.data != b.listen.data),
     all_of("listen.control", |a, b| a.listen.control != b.listen.control),
+    all_of("listen.control_on_data", |a, b| a.listen.control_on_data != b.listen.control_on_data),
     all_of("emulator.listen", |a, b| a.emulator != b.emulator),
     StartOnly {
         path: "limits.idle_timeout_ms",

@@ -18,6 +18,8 @@ pub struct Server {
     pub pid_file: Option<PathBuf>,
     /// What outlives the process is there. `None`: `$STATE_DIRECTORY`, and what follows from where the settings file is.
     pub state_dir: Option<PathBuf>,
+    /// How long connections are accepted after readiness has failed at a stop.
+    pub drain_delay: Duration,
     /// How long open streams may drain after a stop was requested.
     pub grace_period: Duration,
     /// How long they may drain after a hand-over; `None`: as after a stop.
@@ -35,6 +37,7 @@ impl Default for Server {
             upgrade_sock: None,
             pid_file: None,
             state_dir: None,
+            drain_delay: Duration::ZERO,
             grace_period: Duration::from_secs(30),
             drain: None,
             upstream_pool_size: 128,
@@ -54,7 +57,9 @@ impl Server {
         let default = Self::default();
         let state_dir = "Directory of what outlives the process: databases, master key, files of batches. Default: \
                          $STATE_DIRECTORY, else /var/lib/turnpike for settings below /etc/turnpike, else data/ beside this file.";
-        let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
+        let drain_delay = "Seconds between the failing of /readyz and the closing of the listeners at a stop, for balancers to notice; the grace \
+                           period follows. At least half a second passes in any case.";
+        let grace_period = "Seconds that requests in flight may continue after a stop was requested and drain_delay_seconds are over. Under systemd, TimeoutStopSec must be longer than both together.";
         let drain = "Seconds that requests and websockets of the process before may continue after an upgrade. Default: grace_period_seconds.";
         Some(Self {
             threads: table.get(
@@ -75,6 +80,7 @@ impl Server {
             ),
             pid_file: table.get("pid_file", FILE, "File for the process's id."),
             state_dir: table.get("state_dir", FILE, state_dir),
+            drain_delay: table.or("drain_delay_seconds", seconds(0, 3_600), default.drain_delay, drain_delay),
             grace_period: table.or(
                 "grace_period_seconds",
                 seconds(0, 86_400),

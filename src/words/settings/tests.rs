@@ -237,6 +237,31 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "listen:\n  data: [{address: '127.0.0.1:1', proxy_protocol: true}]\n",
+        &[
+            "t:2:3: listen.trusted_proxies: is required with proxy_protocol: the addresses from which balancers connect",
+        ],
+    ),
+    (
+        "listen: {trusted_proxies: [10.0.0.1/8, gateway, '10.0.0.0/40']}\n",
+        &[
+            "t:1:28: listen.trusted_proxies[0]: has bits set behind its prefix; did you mean 10.0.0.0/8?",
+            "t:1:40: listen.trusted_proxies[1]: must be an address or a range, such as 10.0.0.5, 10.0.0.0/24 or fd00::/8",
+            "t:1:49: listen.trusted_proxies[2]: `10.0.0.0/40` is not a range of addresses such as 10.0.0.0/8",
+        ],
+    ),
+    (
+        "listen: {data: [{address: '127.0.0.1:1', tls: {cert: a, key: b, client_crl: c, client_certificates: optional}}]}\n",
+        &[
+            "t:1:77: listen.data[0].tls.client_crl: needs client_ca, the authorities of the clients' certificates",
+            "t:1:101: listen.data[0].tls.client_certificates: needs client_ca, the authorities of the clients' certificates",
+        ],
+    ),
+    (
+        "auth: {keys: [{name: a, key: long-enough}], client_certificates: {x: a, y: b}}\n",
+        &["t:1:76: auth.client_certificates.y: is not the name of a key in auth.keys"],
+    ),
+    (
         "listen: {data: ['127.0.0.1:8788']}\n",
         &["t:1:9: listen.control: is not given, and listen.data[0] takes its default 127.0.0.1:8788"],
     ),

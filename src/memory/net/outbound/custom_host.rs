@@ -11,6 +11,7 @@
 //! address `169.254.169.254`; without the rule it is refused before DNS is queried.
 
 use super::origin::{Host, Origin};
+use super::presented::PresentedCertificates;
 use super::proxied::SourceAddresses;
 use super::proxies::Proxies;
 use super::ranges::{Class, Ranges, embedded_ipv4};
@@ -54,6 +55,8 @@ pub struct HostRules {
     ranges: Ranges,
     /// How the hosts that may be reached are reached.
     pub outbound: OutboundRules,
+    /// What is presented to providers that want mutual TLS.
+    pub presented: PresentedCertificates,
 }
 
 /// The compiled `outbound` settings.
@@ -84,7 +87,8 @@ impl HostRules {
 
     /// The rules of these settings, with how hosts are reached.
     pub fn of(settings: &Settings) -> Self {
-        Self { outbound: OutboundRules::new(settings), ..Self::new(&settings.custom_hosts) }
+        let presented = PresentedCertificates::new(settings);
+        Self { outbound: OutboundRules::new(settings), presented, ..Self::new(&settings.custom_hosts) }
     }
 
     /// Whether the operator wrote the host, or opened it by its name: whatever its addresses are, it may be reached.

@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod origin;
 pub mod peer;
 pub mod peer_limit;
+pub mod presented;
 pub mod proxied;
 pub mod proxies;
 pub mod proxy_connector;

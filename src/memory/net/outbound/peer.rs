@@ -5,6 +5,7 @@
 //! peers clients may create is [`super::peer_limit`].
 
 use super::origin::Origin;
+use super::presented::PresentedCertificate;
 use super::proxied::Proxied;
 use super::proxy_connector::ProxyConnector;
 use pingora_core::connectors::l4::BindTo;
@@ -56,6 +57,8 @@ pub struct PeerOptions {
     pub proxied: Option<Proxied>,
     /// The address of this machine that the connection comes from.
     pub source: Option<IpAddr>,
+    /// The certificate that is presented to a server that asks for one.
+    pub presented: Option<PresentedCertificate>,
 }
 
 impl Default for PeerOptions {
@@ -71,6 +74,7 @@ impl Default for PeerOptions {
             ca: None,
             proxied: None,
             source: None,
+            presented: None,
         }
     }
 }
@@ -142,6 +146,8 @@ pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) ->
     if origin.tls {
         options.ca = peer_options.ca.as_ref().map(|ca| Arc::clone(&ca.certificates));
     }
+    peer.client_cert_key = presented(origin, peer_options).map(|presented| Arc::clone(presented.pair()));
+    let options = &mut peer.options;
     if let Some(proxied) = &peer_options.proxied {
         options.custom_l4 = Some(Arc::new(ProxyConnector {
             proxied: proxied.clone(),
@@ -172,7 +178,13 @@ fn group_key(origin: &Origin, peer_options: &PeerOptions, h2: bool) -> u64 {
     peer_options.ca.as_ref().filter(|_| origin.tls).map(|ca| ca.digest).hash(&mut hasher);
     peer_options.proxied.hash(&mut hasher);
     peer_options.source.hash(&mut hasher);
+    presented(origin, peer_options).hash(&mut hasher);
     hasher.finish()
+}
+
+/// The certificate of a connection; plain ones have none.
+fn presented<'p>(origin: &Origin, peer_options: &'p PeerOptions) -> Option<&'p PresentedCertificate> {
+    peer_options.presented.as_ref().filter(|_| origin.tls)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! those of this process, and so is everything about the process itself (`process_…`). The process before sends its page when it hands
 //! over and then until its last request has ended, each in place of the one before: what it counts while it drains is not lost.
 
+use super::Metrics;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -32,6 +33,25 @@ struct Block<'a> {
     kind: &'a str,
     head: Range<usize>,
     series: Range<usize>,
+}
+
+impl Metrics {
+    /// Adds the counters of the process before to those of this one. `page`: as that one's [`Metrics::render`], in place of its page
+    /// before; `in_flight`: the requests that it still serves.
+    pub fn inherit(&self, page: &str, in_flight: u64) {
+        self.inherited.set(page);
+        self.set_predecessor_in_flight(in_flight);
+    }
+
+    /// The requests that the process before still serves.
+    pub fn predecessor_in_flight(&self) -> u64 {
+        u64::try_from(self.traffic.predecessor_in_flight.get()).unwrap_or_default()
+    }
+
+    /// So many requests are still served by the process before.
+    pub fn set_predecessor_in_flight(&self, requests: u64) {
+        self.traffic.predecessor_in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
+    }
 }
 
 impl Inherited {

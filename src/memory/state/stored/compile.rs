@@ -15,6 +15,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use words::config::hooks::{Hook, HookPhase};
 use words::config::node::Node;
+use words::config::policies::Policies;
 use words::config::read::{Cursor, Problems};
 use words::config::{Checks, Config};
 use words::error::Problem;
@@ -132,12 +133,20 @@ pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec
     };
     let read = StoredProvider::read_members(&Cursor::root(&node, &problems), &checks);
     match (read, problems.is_empty()) {
-        // Whoever may write providers of a workspace does not choose where the gateway connects to.
-        (Some(stored), true) if stored.policies.proxy.is_some() => {
-            let message = "is for providers of the settings file only".to_owned();
-            Err(vec![Problem { path: "proxy".to_owned(), message, place: None }])
+        // Whoever may write providers of a workspace chooses neither where the gateway connects to nor which files it reads.
+        (Some(stored), true) => {
+            let Policies { proxy, client_certificate, .. } = &stored.policies;
+            let given = [("proxy", proxy.is_some()), ("client_certificate", client_certificate.is_some())];
+            let message = "is for providers of the settings file only";
+            let problem = |&(name, _): &(&str, bool)| Problem {
+                path: name.to_owned(),
+                message: message.to_owned(),
+                place: None,
+            };
+            let problems: Vec<Problem> =
+                given.iter().filter(|(_, is_given)| *is_given).map(problem).collect();
+            if problems.is_empty() { Ok(stored) } else { Err(problems) }
         }
-        (Some(stored), true) => Ok(stored),
         _ => Err(problems.into_vec()),
     }
 }

@@ -12,6 +12,7 @@
 
 mod breaker;
 mod cache;
+mod client_certificate;
 mod custom_host;
 mod forward_headers;
 mod from_headers;
@@ -26,6 +27,7 @@ pub mod time_limits;
 
 pub use breaker::BreakerPolicy;
 pub use cache::{Cache, CacheMode, Replay};
+pub use client_certificate::CertificateFiles;
 pub use from_headers::HeaderPolicies;
 pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
@@ -39,6 +41,7 @@ use from_headers::PolicyHeader;
 use http::HeaderName;
 use serde_json::Value;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The struct of all inherited keys, and the table of them: a line is a field, and what is done with it.
@@ -73,6 +76,8 @@ inherited! {
     custom_host: Option<String> = custom_host::KEY,
     /// Of the stored provider in the settings file: no config has it.
     proxy: Option<ProxyChoice> = proxy::KEY,
+    /// Of the stored provider in the settings file: no config has it.
+    client_certificate: Option<Arc<CertificateFiles>> = client_certificate::KEY,
     request_hooks: HookLists = hook_lists::REQUEST,
     response_hooks: HookLists = hook_lists::RESPONSE,
 }

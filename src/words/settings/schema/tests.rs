@@ -13,7 +13,12 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 49] = [
+const ONLY_THE_READER: [&str; 54] = [
+    "must be an address or a range",
+    "is not a range of addresses",
+    "needs client_ca",
+    "is not the name of a key in auth.keys",
+    "is required with proxy_protocol",
     "must be a time such as",
     "needs the file or url",
     "of the IANA database",

@@ -2,6 +2,7 @@
 //!
 //! Does not manage the connection: keep-alive and the next request are up to the owner of the session.
 
+use super::super::client_certificate::ClientCertificate;
 use super::BridgeOutcome;
 use super::request_body::{BodyReader, Questions};
 use crate::net::inbound::unread_bodies::{DRAIN_TIMEOUT, UnreadBodies};
@@ -140,6 +141,9 @@ fn request(session: &ServerSession, body: Body) -> Request<Body> {
     request.headers_mut().clone_from(&header.headers);
     if let Some(address) = session.client_addr().and_then(|address| address.as_inet()) {
         request.extensions_mut().insert(ConnectInfo(*address));
+    }
+    if let Some(certificate) = ClientCertificate::of(session) {
+        request.extensions_mut().insert(certificate.clone());
     }
     request
 }
