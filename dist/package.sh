@@ -53,7 +53,7 @@ tree() {
     put 644 "$prefix/lib/systemd/system/turnpike.service" <"$work/turnpike.service"
     put 644 "$prefix/lib/sysusers.d/turnpike.conf" <dist/sysusers.conf
     put 644 "$doc/README.md" <README.md
-    for file in docs/*.md; do put 644 "$doc/$file" <"$file"; done
+    for file in docs/*.md docs/openapi.json; do put 644 "$doc/$file" <"$file"; done
     put 644 "$doc/LICENSE" <LICENSE
     gzip -9n <CHANGELOG.md | put 644 "$doc/changelog.gz"
     gzip -9n <"$work/licences.txt" | put 644 "$doc/third-party-licences.txt.gz"
@@ -91,10 +91,18 @@ tar --create --directory "$work" --sort=name --owner=0 --group=0 --numeric-owner
     gzip -n >"$out/$name.tar.gz"
 echo "$out/$name.tar.gz"
 
+# The sums of what was made, and a signature of them if MINISIGN_KEY names a secret key of minisign.
+sums() {
+    (cd "$out" && sha256sum "$@" >SHA256SUMS)
+    if [ -n "${MINISIGN_KEY:-}" ]; then minisign -S -s "$MINISIGN_KEY" -m "$out/SHA256SUMS" </dev/null; fi
+    echo "$out/SHA256SUMS"
+}
+
 # --- The Debian package ----------------------------------------------------------------------------------------------------------
 
 if ! command -v dpkg-deb >/dev/null; then
     echo "no Debian package: dpkg-deb is not installed" >&2
+    sums "$name.tar.gz"
     exit 0
 fi
 root=$work/deb
@@ -135,3 +143,4 @@ find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 deb=turnpike_${version}_$architecture.deb
 dpkg-deb --build --root-owner-group "$root" "$out/$deb" >/dev/null
 echo "$out/$deb"
+sums "$name.tar.gz" "$deb"

@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(&file),
         Command::Doctor { connect, json } => doctor::run(&file, connect, json),
         // The package has put another binary there.
-        Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run(None, Some(pid)),
+        Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run_own_binary(pid),
         Command::Reload { pid } => reload::run(pid),
         Command::Upgrade { to, pid } => hand_over::run(to.as_deref(), pid),
         Command::Explain { request, json } => explain::run(&file, &request, json),

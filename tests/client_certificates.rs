@@ -144,6 +144,15 @@ async fn a_certificate_is_demanded_and_stands_for_a_key() {
     let missing =
         team.get(format!("https://localhost:{}/v1/logs/a/b/c", setup.required)).send().await.unwrap();
     assert_eq!(missing.status(), 404);
+    // A browser presents its certificate for the pages of all origins.
+    for path in ["api-keys/self", "logs/a/b/c"] {
+        let of_page = team.get(format!("https://localhost:{}/v1/{path}", setup.required));
+        assert_eq!(of_page.header("origin", "https://other.example").send().await.unwrap().status(), 401);
+    }
+    let of_page = team.post(format!("https://localhost:{}/v1/chat/completions", setup.required));
+    let of_page = of_page.header("origin", "https://other.example").header("content-type", "text/plain");
+    let of_page = of_page.header("x-gateway-provider", "@emulator").body(hello(false).to_string());
+    assert_eq!(of_page.send().await.unwrap().status(), 401);
     // Another name stands for no key.
     let other = setup.client(Some(&setup.authority.client("team-b", 8)));
     assert_eq!(setup.chat(&other, setup.required, None).await, Some((401, Value::Null)));

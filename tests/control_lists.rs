@@ -180,7 +180,7 @@ async fn lists_take_what_clients_of_portkey_send() {
         "/v1/collections?workspace_id=red&current_page=0&page_size=5&search=a",
         "/v1/labels?organization_id=o&workspace_id=red&current_page=0&page_size=5&search=zz",
         "/v1/guardrails?current_page=0&page_size=5&workspace_id=red&organisation_id=o",
-        "/v1/mcp-servers?current_page=0&page_size=5&workspace_id=red&search=a",
+        "/v1/mcp-servers?current_page=0&page_size=5&workspace_id=red&search=a&id=a",
         "/v1/prompts?collection_id=default&workspace_id=red&search=a&current_page=0&page_size=5",
         "/v1/logs/exports?workspace_id=red",
     ] {

@@ -155,7 +155,11 @@ fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
             "{file}"
         );
     }
-    assert!(share.join("doc/turnpike/docs/runbook.md").exists(), "alerts have links to it");
+    for (page, why) in
+        [("runbook.md", "alerts have links to it"), ("openapi.json", "control.md has a link to it")]
+    {
+        assert!(share.join("doc/turnpike/docs").join(page).exists(), "{page}: {why}");
+    }
     let schema = std::fs::read_to_string(share.join("turnpike/turnpike.schema.json")).unwrap();
     assert_eq!(schema, finish(Command::new(binary).arg("schema")));
     let root = if installed == "/usr" { prefix.parent().unwrap() } else { prefix };
@@ -279,6 +283,17 @@ fn a_second_build_gives_the_same_bytes() {
         let Some(one) = file(first, ending) else { continue };
         let two = file(second.path(), ending).unwrap();
         assert!(std::fs::read(one).unwrap() == std::fs::read(two).unwrap(), "{ending} differs");
+    }
+}
+
+#[test]
+fn the_sums_are_those_of_the_packages() {
+    let Some(made) = made() else { return };
+    let checked = finish(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(made));
+    for ending in [".tar.gz", ".deb"] {
+        let Some(package) = file(made, ending) else { continue };
+        let name = package.file_name().unwrap().to_str().unwrap();
+        assert!(checked.contains(&format!("{name}: OK")), "{checked}");
     }
 }
 

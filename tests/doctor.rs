@@ -113,6 +113,22 @@ fn what_is_wrong_is_found_where_it_is() {
 }
 
 #[test]
+fn what_only_the_service_has_is_no_failure() {
+    let yaml = format!(
+        "listen: {{data: [{{address: '127.0.0.1:{}', tls: {{cert: '${{NO_CERT}}', key: '${{NO_KEY}}'}}}}], control: '127.0.0.1:{}'}}\nstore: \
+         {{url: '${{NO_DATABASE}}', encryption_key: 'credential:master'}}\n",
+        ports::free(),
+        ports::free()
+    );
+    let (end, found) = doctor_of(&yaml);
+    assert!(found.iter().all(|line| !line.contains(" fail ") && !line.starts_with("store")), "{found:#?}");
+    assert_eq!(end.code, Some(0));
+    for path in ["listen.data[0].tls.cert", "store.url", "store.encryption_key"] {
+        assert_has(&found, "settings warn", path);
+    }
+}
+
+#[test]
 fn a_clock_behind_the_files_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("turnpike.yaml");

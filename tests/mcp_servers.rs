@@ -74,6 +74,11 @@ async fn servers_are_saved_listed_changed_and_removed() {
         }
         let (_, list) = call(&gateway, Method::GET, "/v1/mcp-servers", &Value::Null).await;
         assert_eq!((&list["total"], &list["data"][0]), (&json!(1), &read));
+        for (named, total) in [(id, 1), ("tools", 1), ("tool", 0)] {
+            let path = format!("/v1/mcp-servers?id={named}");
+            let (_, list) = call(&gateway, Method::GET, &path, &Value::Null).await;
+            assert_eq!(list["total"], total, "{named}: {list}");
+        }
         let (status, taken) = call(&gateway, Method::POST, "/v1/mcp-servers", &body).await;
         assert_eq!((status, &taken["data"]["errorCode"]), (409, &json!("AB07")));
 

@@ -68,6 +68,8 @@ async fn a_prompt_has_the_slug_that_it_was_given() {
         assert_eq!(refusal(&gateway, "/prompts", &prompt("greeting.v1")).await.0, 409);
         let (status, message) = refusal(&gateway, "/prompts", &prompt("partials")).await;
         assert!(status == 400 && message.contains("name of a route"), "{message}");
+        let (status, message) = refusal(&gateway, "/prompts", &prompt(made["id"].as_str().unwrap())).await;
+        assert!(status == 400 && message.contains("may not be a UUID"), "{message}");
         let variables = json!({"variables": {"name": "Ann", "tone": "kind"}});
         for named in ["greeting.v1", made["id"].as_str().unwrap()] {
             let shown = done(&gateway, Method::GET, &format!("/prompts/{named}"), &json!({})).await;

@@ -247,7 +247,7 @@ async fn the_log_changes_with_a_reload() {
     until("the reload", async || {
         let url = format!("{}/metrics", gateway.control_url());
         let text = client().get(url).send().await.unwrap().text().await.unwrap();
-        text.contains("turnpike_settings_reloads_total{result=\"success\"} 1").then_some(())
+        text.contains("turnpike_settings_reloads_total{result=\"success\"} 2").then_some(())
     })
     .await;
     assert!(gateway.stderr.lines_with("settings reloaded").is_empty(), "it is below the level of now");

@@ -154,6 +154,18 @@ async fn a_process_that_cannot_serve_changes_nothing() {
         assert!(output.status.code() == Some(1) && shown.contains(message), "{output:?}");
         assert!(serves().await);
     }
+    // A port that another process has.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let sound = std::fs::read_to_string(&file).unwrap();
+    let moved = sound.replace(&format!("127.0.0.1:{}", gateway.ports.data), &address);
+    assert_ne!(moved, sound);
+    std::fs::write(&file, moved).unwrap();
+    let output = upgrade(&gateway, &[]).await;
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && shown.contains("cannot listen on"), "{output:?}");
+    assert!(serves().await);
+    std::fs::write(&file, sound).unwrap();
     let output = upgrade(&gateway, &["--to", "no-such-file"]).await;
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-file: "), "{output:?}");
     // After all that it can be replaced still.
@@ -195,6 +207,25 @@ async fn an_open_breaker_stays_open_and_systemd_gets_the_new_process() {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
     while !next().starts_with(&named) {}
+}
+
+/// As `ExecReload=` does after the package has put another file in the binary's place.
+#[tokio::test]
+async fn a_reload_by_another_binary_is_an_upgrade() {
+    let gateway = start(&settings(), &[]);
+    let reload = async |program: &std::path::Path, pid: u32| {
+        let mut command = Command::new(program);
+        command.args(["reload", "--pid", &pid.to_string()]).current_dir(gateway.folder());
+        command.env("RUNTIME_DIRECTORY", ".");
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_turnpike"));
+    let same = reload(own, gateway.id()).await;
+    assert!(String::from_utf8_lossy(&same.stdout).starts_with("settings reloaded"), "{same:?}");
+    let other = gateway.folder().join("other");
+    std::fs::copy(own, &other).unwrap();
+    let successor = Successor::of(&reload(&other, gateway.id()).await);
+    assert!(gateway.ended().await.success() && successor.id != gateway.id());
 }
 
 #[tokio::test]

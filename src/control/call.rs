@@ -323,6 +323,7 @@ impl Call {
     ///
     /// # Errors
     /// 409 if the client chose a name of the settings file. One that another object has is refused when it is written.
+    /// 400 as of [`Call::check_free_slug`].
     pub(crate) fn new_slug(
         &self,
         kind: Kind,
@@ -341,8 +342,13 @@ impl Call {
     }
 
     /// # Errors
-    /// 409 if the settings file has given this name to something of the kind.
+    /// 409 if the settings file has given this name to something of the kind. 400 for what reads as an id: paths and calls take both, and
+    /// another object may have that one.
     pub(crate) fn check_free_slug(&self, kind: Kind, param: &str, slug: &str) -> Result<(), Error> {
+        if Uuid::try_parse(slug).is_ok() {
+            let message = "A slug may not be a UUID, as ids are. Choose another one.";
+            return Err(Error::invalid_request(param, message));
+        }
         if self.is_in_settings(kind, slug) {
             Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
                 .with_param(param))

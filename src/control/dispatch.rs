@@ -138,6 +138,9 @@ pub(super) fn present_certificate(parts: &mut Parts, snapshot: &SettingsSnapshot
     else {
         return;
     };
+    if !ClientCertificate::may_stand_for_key(&parts.headers) {
+        return;
+    }
     let found = key_of_certificate(certificate, auth, &parts.headers, &parts.uri, &snapshot.service_keys);
     parts.headers.extend(found.map(|(name, value)| (Some(name), value)));
 }

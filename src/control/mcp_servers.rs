@@ -9,11 +9,14 @@ mod metadata;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page;
-use super::resource::{Changed, Draft, Resource, create, delete, list, read, update, view};
+use super::resource::{
+    Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
+};
 use super::route::{Access, Route, Shape, get, post};
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -62,6 +65,9 @@ const UPDATE: &[Field] = &[
 const MADE: &[Field] =
     &[required("id", Type::Uuid, "The server."), required("slug", Type::Text(128), "Its name in paths.")];
 
+const LIST: &[Field] =
+    &[optional("id", Type::Text(128), "Only the server with this id or slug."), page::WORKSPACE];
+
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The server."),
     required("slug", Type::Text(128), "Its name in paths."),
@@ -84,7 +90,7 @@ const ITEM: &[Field] = &[
 
 pub(super) const ROUTES: &[Route] = &[
     create::<McpServer>(&[Scope::McpServersCreate], "Saves an MCP server", CREATE, Shape::Object(MADE)),
-    list::<McpServer>(&[Scope::McpServersList], "Lists MCP servers", page::WORKSPACE_QUERY, ITEM),
+    list::<McpServer>(&[Scope::McpServersList], "Lists MCP servers", LIST, ITEM),
     read::<McpServer>(&[Scope::McpServersRead], "Reads an MCP server", ITEM),
     update::<McpServer>(&[Scope::McpServersUpdate], "Changes an MCP server", UPDATE, Shape::Object(MADE)),
     delete::<McpServer>(&[Scope::McpServersDelete], "Takes an MCP server out of use"),
@@ -119,6 +125,15 @@ impl Resource for McpServer {
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
         check::set_connection(call, &mut draft.body)
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let mut found = call.list(Self::KIND)?;
+        if let Some(named) = call.query_text("id") {
+            let id = Uuid::try_parse(named).ok();
+            found.retain(|record| id == Some(record.id) || record.slug.as_deref() == Some(named));
+        }
+        Ok(stored_items(found))
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {

@@ -1,7 +1,7 @@
 //! `turnpike edit` without a file: an object in the editor of whoever runs it, and what was changed of it.
 //!
-//! Only members that a change may have are shown, and only those that were changed are sent: secrets that are shown masked stay as
-//! they are.
+//! Only members that a change may have are shown, and only those that were changed are sent: secrets of the others stay as they are. A
+//! changed one with a masked secret in it is not sent, since the mask would take the place of the secret.
 
 use serde_json::{Map, Value};
 use std::fs::{File, OpenOptions};
@@ -12,11 +12,14 @@ use std::process::Command;
 
 /// The editor where no variable names one.
 const DEFAULT_EDITOR: &str = "vi";
+/// What stands for a secret in what the gateway shows, alone or within a text.
+const MASK: &str = "*****";
 
 /// Opens the members of an object that may be changed, and hands the changed ones to `send`. Returns whether there were any.
 ///
 /// # Errors
-/// No editor, a text that is no JSON object, and what `send` says; the edited file stays then, and is named.
+/// No editor, a text that is no JSON object, a changed member with a masked secret, and what `send` says; the edited file stays then,
+/// and is named.
 pub fn edit(
     object: &Value,
     members: &[&str],
@@ -35,7 +38,7 @@ pub fn edit(
     let change = changes(&before, after);
     let is_changed = !change.is_empty();
     if is_changed {
-        send(&Value::Object(change)).map_err(kept)?;
+        check_masks(&before, &change).and_then(|()| send(&Value::Object(change))).map_err(kept)?;
     }
     // It has served, and may hold something private.
     let _ = std::fs::remove_file(&path);
@@ -55,6 +58,28 @@ fn changes(before: &Map<String, Value>, after: Map<String, Value>) -> Map<String
     let mut changed: Map<String, Value> = gone.map(|(name, _)| (name.clone(), Value::Null)).collect();
     changed.extend(after.into_iter().filter(|(name, value)| before.get(name) != Some(value)));
     changed
+}
+
+/// # Errors
+/// A changed member still has a secret as the gateway shows it.
+fn check_masks(before: &Map<String, Value>, change: &Map<String, Value>) -> Result<(), String> {
+    let is_masked = |name: &str, value: &Value| has_mask(value) && before.get(name).is_some_and(has_mask);
+    match change.iter().find(|(name, value)| is_masked(name, value)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!(
+            "nothing was sent: {name} was changed and still has {MASK}, which would take the place of a secret that is not shown. Write the \
+             secret there, or leave {name} as it is. Where {MASK} is meant, `turnpike edit --file` sends it"
+        )),
+    }
+}
+
+fn has_mask(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(MASK),
+        Value::Array(items) => items.iter().any(has_mask),
+        Value::Object(members) => members.values().any(has_mask),
+        _ => false,
+    }
 }
 
 /// Writes the object to a file that its owner alone can read.
@@ -102,5 +127,32 @@ mod tests {
         assert_eq!(changed, json!({"gone": null, "name": "b", "limits": {"a": 2}, "new": true}));
         assert!(changes(&before, before.clone()).is_empty());
         assert_eq!(editable(&object, &[]).len(), 6);
+    }
+
+    #[test]
+    fn a_mask_is_never_sent_in_place_of_a_secret() {
+        let before = json!({
+            "name": "a", "key": "sk*****789", "note": "plain",
+            "checks": [{"id": "default.webhook", "parameters": {"webhookURL": "https://*****@h.example/a", "headers": {"X-A": "*****"}}}],
+        });
+        let before = before.as_object().unwrap();
+        let check = |change: Value| check_masks(before, change.as_object().unwrap());
+        let address = |url: &str, header: &str| json!({"checks": [{"parameters": {"webhookURL": url, "headers": {"X-A": header}}}]});
+        for bad in [
+            json!({"key": "sk*****780"}),
+            address("https://*****@h.example/b", "written"),
+            address("https://h.example/b", "*****"),
+        ] {
+            let why = check(bad.clone()).unwrap_err();
+            assert!(why.contains("*****") && why.contains("--file"), "{bad}: {why}");
+        }
+        for good in [
+            json!({"name": "b", "key": "sk-new", "checks": null}),
+            address("https://h.example/b", "written"),
+            // Of the user: nothing was masked there.
+            json!({"note": "*****", "new": "*****"}),
+        ] {
+            assert_eq!(check(good.clone()), Ok(()), "{good}");
+        }
     }
 }

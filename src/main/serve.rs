@@ -7,7 +7,7 @@ use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, BatchWorker, CertificateReloader, EmulatorService,
     KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, RollupMerger,
-    SettingsReloader, StoreFollower,
+    SettingsReloader, StoreFollower, Task,
 };
 use super::certificate::Certificate;
 use super::hand_over::{ListenerTable, Predecessor, Successor};
@@ -16,7 +16,9 @@ use super::logging::ProcessLog;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
-use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
+use super::{
+    batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, start_checks, store_opening,
+};
 use crate::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use control::{self, Port, Services};
 use emulator::{Emulator, Options};
@@ -45,7 +47,7 @@ use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::server::configuration::{Opt, ServerConf};
 use pingora_core::server::{RunArgs, Server};
 use pingora_core::services::ServiceHandle;
-use pingora_core::services::background::{BackgroundService, background_service};
+use pingora_core::services::background::background_service;
 use pingora_core::services::listening::Service;
 use pingora_proxy::http_proxy;
 use std::net::SocketAddr;
@@ -138,13 +140,27 @@ fn build(
     let mut tasks =
         background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor));
     tasks.push(Box::new(notifier));
-    server.add_service(background_service("background", BackgroundTasks(tasks)));
+    let kept_for_requests = tasks_for_requests(state);
+    let tasks = BackgroundTasks { tasks, kept_for_requests, predecessor: Arc::clone(&predecessor) };
+    server.add_service(background_service("background", tasks));
     // Last, when nothing else can fail.
     if let Some(successor) = successor {
-        table.take_over(wanted(successor.take_over(&shared)?, &shared.settings().settings));
+        let sockets = wanted(successor.take_over(&shared)?, &shared.settings().settings);
+        can_listen_elsewhere(&sockets, &shared.settings().settings)?;
+        table.take_over(sockets);
     }
     let delay = shared.settings().settings.server.drain_delay;
-    Ok((server, ShutdownSignals { shared, limits, log: Arc::clone(&log.queue), delay, predecessor }))
+    Ok((
+        server,
+        ShutdownSignals {
+            shared,
+            limits,
+            log: Arc::clone(&log.queue),
+            delay,
+            predecessor,
+            successor: successor.cloned(),
+        },
+    ))
 }
 
 /// What the two planes have that background tasks work on.
@@ -187,15 +203,12 @@ fn background_tasks(
     planes: Planes,
     log: &ProcessLog,
     drain: Drain,
-) -> Vec<Box<dyn BackgroundService + Send + Sync>> {
+) -> Vec<Task> {
     let ProcessState { shared, limits, caching } = state;
     let Planes { config_cache, batches, certificates, threads } = planes;
     vec![
         Box::new(AccessLogWriter(Arc::clone(shared))),
-        Box::new(KeySetRefresher(Arc::clone(shared))),
         Box::new(PriceRefresher(Arc::clone(shared))),
-        Box::new(AlertTask { shared: Arc::clone(shared), limits: Arc::clone(limits) }),
-        Box::new(StoreFollower(Arc::clone(shared))),
         Box::new(BatchWorker { batches, threads }),
         Box::new(LogExpirer(Arc::clone(shared))),
         Box::new(memory_returner(shared, &config_cache, limits, caching)),
@@ -207,10 +220,29 @@ fn background_tasks(
     ]
 }
 
+/// The tasks that requests need to their end.
+fn tasks_for_requests(ProcessState { shared, limits, .. }: ProcessState<'_>) -> Vec<Task> {
+    vec![
+        Box::new(KeySetRefresher(Arc::clone(shared))),
+        Box::new(AlertTask { shared: Arc::clone(shared), limits: Arc::clone(limits) }),
+        Box::new(StoreFollower(Arc::clone(shared))),
+    ]
+}
+
 /// Every address that is listened on.
 fn addresses(settings: &Settings) -> Vec<SocketAddr> {
     let data = settings.listen.data.iter().map(|listener| listener.address);
     data.chain([settings.listen.control.address]).chain(settings.emulator.listen).collect()
+}
+
+/// Whether the addresses can be listened on that the predecessor does not have. If another process has one, Pingora would try again for half
+/// a minute, and readiness would take that process for this one.
+fn can_listen_elsewhere(sockets: &[(String, OwnedFd)], settings: &Settings) -> Result<(), String> {
+    let has_socket = |address: &SocketAddr| sockets.iter().any(|(of, _)| *of == address.to_string());
+    let of_emulator = |address: &SocketAddr| settings.emulator.listen == Some(*address);
+    let all = addresses(settings);
+    let mut others = all.iter().filter(|address| !has_socket(address) && !of_emulator(address));
+    others.try_for_each(|address| start_checks::can_listen(*address))
 }
 
 /// Those of the predecessor's sockets that are listened on by these settings, too. The others are closed here.

@@ -203,7 +203,9 @@ fn taken_addresses(settings: &Settings, found: &mut Vec<Finding>) {
     }
 }
 
-fn can_listen(address: SocketAddr) -> Result<(), String> {
+/// # Errors
+/// Why it cannot be listened on now.
+pub fn can_listen(address: SocketAddr) -> Result<(), String> {
     TcpListener::bind(address).map(drop).map_err(|why| cannot_listen(address, &why))
 }
 

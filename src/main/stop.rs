@@ -23,8 +23,8 @@ const READINESS_DELAY: Duration = Duration::from_millis(500);
 /// The drain is complete after this long without a request in flight: a connection accepted just now has not sent its
 /// request yet, and the last frames of an HTTP/2 response are written after its end.
 const QUIET_PERIOD: Duration = Duration::from_millis(300);
-/// The same after a hand-over, when clients still have connections to this process: those that they use until then are closed with a
-/// response, and not under a request.
+/// The same after a hand-over, when clients still have connections to this process, or open one at this moment: those that they use until
+/// then are closed with a response, and not under a request.
 const QUIET_PERIOD_OF_PREDECESSOR: Duration = Duration::from_secs(5);
 /// Time after the grace period for error events to reach their clients, and for what was used until then to be counted and recorded: a busy
 /// machine takes a second to make the tokenizer.
@@ -42,6 +42,8 @@ pub struct ShutdownSignals {
     pub limits: Arc<Limits>,
     pub log: Arc<LogQueue>,
     pub predecessor: Arc<Predecessor>,
+    /// Where this process took over from another.
+    pub successor: Option<Arc<Successor>>,
     /// How long connections are still accepted after readiness has failed, for balancers to notice.
     pub delay: Duration,
 }
@@ -77,6 +79,9 @@ impl ShutdownSignalWatch for ShutdownSignals {
             }
         }
         self.shared.lifecycle.drain();
+        if let Some(own) = &self.successor {
+            own.stop_predecessor();
+        }
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
         let delay = self.delay.max(READINESS_DELAY);
         log::info!(
@@ -197,36 +202,58 @@ impl BackgroundService for Drain {
 
 impl Drain {
     async fn finish(&self) {
-        let predecessor = self.predecessor.has_handed_over();
-        let longest = if predecessor { self.drain } else { self.grace };
-        self.until_quiet(Instant::now() + longest, predecessor).await;
+        if self.predecessor.has_handed_over() {
+            self.finish_after_hand_over().await;
+        } else {
+            self.until_quiet(Instant::now() + self.grace, false).await;
+        }
         let left = self.shared.lifecycle.in_flight();
         if left > 0 {
-            let period = if predecessor { "server.drain_seconds are" } else { "the grace period is" };
-            log::warn!(target: "turnpike", "{period} over: {left} requests are aborted");
+            log::warn!(target: "turnpike", "the time for requests in flight is over: {left} are aborted");
             self.shared.lifecycle.abort();
+        }
+        if left > 0 || self.follows_another() {
             self.until_quiet(Instant::now() + ABORT_TIMEOUT, false).await;
         }
     }
 
-    /// Returns when no request has been in flight for a while, or at the deadline. `lingers`: clients may use their connections yet, and
-    /// what a process before this one counts passes through here.
+    /// Waits for `server.drain_seconds` at most; after a SIGTERM for the grace period at most, as the process that serves now does.
+    async fn finish_after_hand_over(&self) {
+        let stopped = async {
+            match signal(SignalKind::terminate()) {
+                Ok(mut terminate) => received(&mut terminate).await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.until_quiet(Instant::now() + self.drain, true) => {}
+            () = stopped => {
+                if let Some(own) = &self.successor {
+                    own.stop_predecessor();
+                }
+                self.until_quiet(Instant::now() + self.grace, true).await;
+            }
+        }
+    }
+
+    /// Whether a process before this one has requests yet. What it counts passes through here, and systemd would end it with this one.
+    fn follows_another(&self) -> bool {
+        self.successor.as_ref().is_some_and(|own| own.has_predecessor())
+    }
+
+    /// Returns when no request has been in flight for a while, here or in a process before this one, or at the deadline. `lingers`: clients
+    /// may use their connections yet.
     async fn until_quiet(&self, deadline: Instant, lingers: bool) {
         let mut busy = Instant::now();
         loop {
             let now = Instant::now();
-            let passes_on = lingers && self.successor.as_ref().is_some_and(|own| own.has_predecessor());
-            if self.shared.lifecycle.in_flight() > 0 || passes_on {
+            if self.shared.lifecycle.in_flight() > 0 || self.follows_another() {
                 busy = now;
                 if now >= deadline {
                     return;
                 }
-            } else {
-                let has_clients = lingers && self.shared.connections.open() > 0;
-                let quiet = if has_clients { QUIET_PERIOD_OF_PREDECESSOR } else { QUIET_PERIOD };
-                if now - busy >= quiet {
-                    return;
-                }
+            } else if now - busy >= if lingers { QUIET_PERIOD_OF_PREDECESSOR } else { QUIET_PERIOD } {
+                return;
             }
             sleep(Duration::from_millis(10)).await;
         }

@@ -146,12 +146,10 @@ impl PromptSet {
         users
     }
 
-    /// The prompt with this slug or id.
+    /// The prompt with this id, else the one with this slug: no slug takes the calls of another prompt.
     pub fn prompt(&self, slug_or_id: &str) -> Option<&Arc<Prompt>> {
-        self.prompts.get(slug_or_id).or_else(|| {
-            let id = Uuid::try_parse(slug_or_id).ok()?;
-            self.prompts.get(self.slugs.get(&id)?)
-        })
+        let by_id = Uuid::try_parse(slug_or_id).ok().and_then(|id| self.slugs.get(&id));
+        self.prompts.get(by_id.map_or(slug_or_id, String::as_str))
     }
 
     pub fn partial(&self, slug: &str) -> Option<&Arc<StoredPartial>> {

@@ -33,17 +33,41 @@ pub use rollup_merger::RollupMerger;
 pub use settings_reloader::SettingsReloader;
 pub use store_follower::StoreFollower;
 
+use crate::hand_over::Predecessor;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A task.
+pub type Task = Box<dyn BackgroundService + Send + Sync>;
 
 /// Runs all tasks on one thread, because each mostly waits.
-pub struct BackgroundTasks(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
+pub struct BackgroundTasks {
+    /// They end when the process stops.
+    pub tasks: Vec<Task>,
+    /// What requests need that continue after a hand-over, perhaps for days: the keys as they are now, and alerts. They
+    /// end when the process stops, but go on where another one serves in its place.
+    pub kept_for_requests: Vec<Task>,
+    pub predecessor: Arc<Predecessor>,
+}
 
 #[async_trait]
 impl BackgroundService for BackgroundTasks {
     async fn start(&self, shutdown: ShutdownWatch) {
-        join_all(self.0.iter().map(|task| task.start(shutdown.clone()))).await;
+        let (stop, stopped) = watch::channel(false);
+        let mut stops = shutdown.clone();
+        let pass_on = async {
+            let _ = stops.wait_for(|stops| *stops).await;
+            if self.predecessor.has_handed_over() {
+                std::future::pending::<()>().await;
+            }
+            let _ = stop.send(true);
+        };
+        let tasks = self.tasks.iter().map(|task| task.start(shutdown.clone()));
+        let kept = self.kept_for_requests.iter().map(|task| task.start(stopped.clone()));
+        tokio::join!(pass_on, join_all(tasks), join_all(kept));
     }
 }

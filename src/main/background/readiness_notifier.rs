@@ -31,11 +31,12 @@ pub struct ReadinessNotifier {
 impl ReadinessNotifier {
     /// Has the process before stop, whose place this one takes. Without that one, nobody waits for this one either.
     fn succeed(&self, successor: &Arc<Successor>) {
-        let served = successor.serve(&self.shared);
-        let served = served.and_then(|()| serve::write_pid(&self.shared.settings().settings));
-        if let Err(why) = served {
+        if let Err(why) = successor.serve(&self.shared) {
             logging::fatal(&why);
             std::process::exit(1);
+        }
+        if let Err(why) = serve::write_pid(&self.shared.settings().settings) {
+            log::error!(target: "turnpike", "the process id is not written: {why}");
         }
     }
 

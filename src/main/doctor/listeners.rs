@@ -1,6 +1,6 @@
 //! The addresses that a gateway listens on, and its certificates.
 //!
-//! An address is tried by listening there for a moment. Who holds one is asked over HTTP, where it has no TLS.
+//! An address is tried by listening there for a moment. Who holds one is asked over HTTP, where it has no TLS and no PROXY protocol.
 
 use super::finding::Finding;
 use crate::certificate::Certificate;
@@ -26,14 +26,16 @@ pub async fn addresses(settings: &Settings) -> (Vec<Finding>, bool) {
     const CHECK: &str = "listen";
     let mut found = Vec::new();
     let mut is_running = false;
-    // The control port comes last, and rarely has TLS: it tells whose the others are.
-    let mut with_tls = Vec::new();
+    // The control port comes last, and rarely has either: it tells whose the others are.
+    let mut silent = Vec::new();
     for (path, listener) in start_checks::listeners(settings) {
         let address = listener.address;
         match std::net::TcpListener::bind(address) {
             Ok(_) => found.push(Finding::ok(CHECK, format!("{path} {address} is free"))),
             Err(why) if why.kind() != ErrorKind::AddrInUse => found.push(cannot(&path, address, &why)),
-            Err(why) if listener.tls.is_some() => with_tls.push((path, address, why)),
+            Err(why) if listener.tls.is_some() || listener.proxy_protocol => {
+                silent.push((path, address, why));
+            }
             Err(why) if is_turnpike(address).await.is_none() => found.push(cannot(&path, address, &why)),
             Err(_) => {
                 is_running = true;
@@ -41,11 +43,11 @@ pub async fn addresses(settings: &Settings) -> (Vec<Finding>, bool) {
             }
         }
     }
-    for (path, address, why) in with_tls {
+    for (path, address, why) in silent {
         found.push(match is_running {
             true => Finding::ok(
                 CHECK,
-                format!("{path} {address} is held while a turnpike runs; by TLS it is not seen by whom"),
+                format!("{path} {address} is held while a turnpike runs; behind TLS or the PROXY protocol it does not say by whom"),
             ),
             false => cannot(&path, address, &why),
         });

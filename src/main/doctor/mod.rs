@@ -15,6 +15,7 @@ use finding::{Finding, State, findings_text};
 use std::path::Path;
 use std::process::ExitCode;
 use unit::Unit;
+use words::error::Problem;
 use words::settings::Settings;
 
 /// Prints the findings; exits 1 when something fails. `connect`: also to the providers.
@@ -24,8 +25,8 @@ pub fn run(file: &Path, connect: bool, json: bool) -> ExitCode {
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),
     };
     let mut found = Vec::new();
-    if let Some(settings) = settings(file, &mut found) {
-        runtime.block_on(examine(file, &settings, connect, &mut found));
+    if let Some((settings, missing)) = settings(file, &mut found) {
+        runtime.block_on(examine(file, &settings, &missing, connect, &mut found));
     }
     let printed =
         if json { output::print_json(&found) } else { output::print(findings_text(&found).as_bytes()) };
@@ -36,8 +37,9 @@ pub fn run(file: &Path, connect: bool, json: bool) -> ExitCode {
     if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The settings, where they can be used. A variable or credential that only the service has is no failure here.
-fn settings(file: &Path, found: &mut Vec<Finding>) -> Option<Settings> {
+/// The settings, where they can be used, and the references in them without a value. A variable or credential that only the service has
+/// is no failure here.
+fn settings(file: &Path, found: &mut Vec<Finding>) -> Option<(Settings, Vec<Problem>)> {
     const CHECK: &str = "settings";
     let shown = file.display();
     let (usable, missing) = match read::for_doctor(file) {
@@ -64,10 +66,17 @@ fn settings(file: &Path, found: &mut Vec<Finding>) -> Option<Settings> {
             "call it with the variables of the service, and CREDENTIALS_DIRECTORY=DIRECTORY for its credentials",
         ));
     }
-    Some(usable.settings)
+    Some((usable.settings, missing))
 }
 
-async fn examine(file: &Path, settings: &Settings, connect: bool, found: &mut Vec<Finding>) {
+async fn examine(
+    file: &Path,
+    settings: &Settings,
+    missing: &[Problem],
+    connect: bool,
+    found: &mut Vec<Finding>,
+) {
+    let lacks = |path: &str| missing.iter().any(|problem| problem.path.starts_with(path));
     let unit = Unit::of(file);
     found.push(machine::clock(file));
     found.push(machine::descriptors(settings, unit.as_ref()));
@@ -75,8 +84,13 @@ async fn examine(file: &Path, settings: &Settings, connect: bool, found: &mut Ve
     let (listeners, is_running) = listeners::addresses(settings).await;
     found.extend(listeners);
     found.extend(listeners::certificates(settings));
-    found.extend(state::owners(file, settings));
-    found.push(state::database(file, settings, is_running).await);
+    // Else another directory or database than the service's would be looked at.
+    if !lacks("server.state_dir") {
+        found.extend(state::owners(file, settings));
+        if !lacks("store") {
+            found.push(state::database(file, settings, is_running).await);
+        }
+    }
     found.extend(machine::disks(file, settings));
     found.extend(network::providers(settings, connect).await);
 }

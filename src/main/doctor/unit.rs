@@ -65,13 +65,14 @@ impl Unit {
         const CHECK: &str = "unit";
         let shown = self.file.display();
         let value = self.value("TimeoutStopSec").or_else(|| self.value("TimeoutSec"))?;
-        let needed = settings.server.grace_period + DRAIN_MARGIN + ENDING;
+        let server = &settings.server;
+        let needed = server.drain_delay + server.grace_period + DRAIN_MARGIN + ENDING;
         let text = format!("{shown} has TimeoutStopSec={value}");
         match span(value) {
             Some(limit) if limit < needed => Some(Finding::warn(
                 CHECK,
                 format!("{text}, and requests may take {} s to end", needed.as_secs()),
-                "raise TimeoutStopSec (systemctl edit turnpike), or lower server.grace_period_seconds: responses are cut otherwise",
+                "raise TimeoutStopSec (systemctl edit turnpike), or lower server.drain_delay_seconds or server.grace_period_seconds: responses are cut otherwise",
             )),
             _ => Some(Finding::ok(CHECK, text)),
         }
@@ -129,10 +130,11 @@ mod tests {
         Unit { file: PathBuf::from("u"), text: format!("{SHIPPED}\n{more}") }
     }
 
-    fn settings(grace: u64) -> Settings {
+    fn settings(grace: u64, delay: u64) -> Settings {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-        Settings::parse(&format!("server: {{grace_period_seconds: {grace}}}"), &sources, &checks).unwrap()
+        let text = format!("server: {{grace_period_seconds: {grace}, drain_delay_seconds: {delay}}}");
+        Settings::parse(&text, &sources, &checks).unwrap()
     }
 
     #[test]
@@ -140,9 +142,12 @@ mod tests {
         let shipped = unit("");
         assert_eq!(shipped.settings_file(), Some(PathBuf::from("/etc/turnpike/turnpike.yaml")));
         assert_eq!(shipped.descriptors(), Some(1_048_576));
-        let state = |unit: &Unit, grace| unit.stop_time(&settings(grace)).map(|finding| finding.state);
+        let state = |unit: &Unit, grace| unit.stop_time(&settings(grace, 0)).map(|finding| finding.state);
         assert_eq!(state(&shipped, 30), Some(State::Ok));
         assert_eq!(state(&shipped, 60), Some(State::Warn));
+        // A stop begins with the delay.
+        let delayed = shipped.stop_time(&settings(30, 3_600)).map(|finding| finding.state);
+        assert_eq!(delayed, Some(State::Warn));
         // A drop-in counts.
         assert_eq!(state(&unit("[Service]\nTimeoutStopSec=1min 30s"), 60), Some(State::Ok));
         assert_eq!(state(&unit("[Service]\nTimeoutStopSec=infinity"), 86_400), Some(State::Ok));

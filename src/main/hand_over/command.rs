@@ -3,7 +3,6 @@
 use super::runtime_files::RuntimeFiles;
 use crate::{logging, output};
 use rustix::process::{Pid, Signal, kill_process};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -29,6 +28,10 @@ fn upgrade(to: Option<&Path>, pid: Option<i32>) -> Result<String, String> {
     let folder = files.folder().display();
     let pid = pid.or_else(|| files.process()).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| format!("no process that serves: {folder} names none; name it by --pid"))?;
+    if !files.is_of_its_user(pid.as_raw_nonzero().get()) {
+        let id = pid.as_raw_nonzero();
+        return Err(format!("process {id} is not one of the user whose folder {folder} is, or has ended"));
+    }
     let to =
         to.map(|file| file.canonicalize().map_err(|why| format!("{}: {why}", file.display()))).transpose()?;
     files.request(to.as_deref()).map_err(|why| format!("{folder}: {why}"))?;
@@ -50,9 +53,15 @@ fn upgrade(to: Option<&Path>, pid: Option<i32>) -> Result<String, String> {
     ))
 }
 
-/// Whether the process runs another binary than this command's own: the package has been upgraded.
+/// As [`run`], with the binary of this command: the package has put it where the running one was.
+pub fn run_own_binary(pid: i32) -> ExitCode {
+    match std::env::current_exe() {
+        Ok(own) => run(Some(&own), Some(pid)),
+        Err(why) => logging::fatal(&format!("this binary's own path: {why}")),
+    }
+}
+
+/// Whether the process that serves runs another binary than this command's own: the package has been upgraded.
 pub fn program_has_changed(pid: i32) -> bool {
-    let file = |path: &str| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    let theirs = file(&format!("/proc/{pid}/exe"));
-    theirs.is_some() && theirs != file("/proc/self/exe")
+    RuntimeFiles::of_this_process().is_some_and(|files| files.runs_another_binary(pid))
 }

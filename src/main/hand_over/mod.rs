@@ -21,7 +21,7 @@ mod predecessor;
 mod runtime_files;
 mod successor;
 
-pub use command::{program_has_changed, run};
+pub use command::{program_has_changed, run, run_own_binary};
 pub use listener_table::ListenerTable;
 pub use predecessor::Predecessor;
 pub use runtime_files::RuntimeFiles;

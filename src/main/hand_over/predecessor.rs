@@ -26,6 +26,9 @@ const SERVING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often the metrics of what is left are sent.
 const METRICS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The longest page of metrics that is sent, bytes.
+const MAX_PAGE: usize = 16 << 20;
+
 /// What hands over.
 pub struct Predecessor {
     shared: Arc<Shared>,
@@ -163,7 +166,9 @@ impl Predecessor {
 
     fn send_metrics(&self, channel: &mut Channel) -> std::io::Result<()> {
         let page = control::metrics::page(&self.shared, &self.limits, Timestamp::now());
-        let page = String::from_utf8_lossy(&page).into_owned();
+        // A page beyond all bounds is no reason to go on with this process: its counts begin anew then.
+        let page =
+            if page.len() <= MAX_PAGE { String::from_utf8_lossy(&page).into_owned() } else { String::new() };
         // Also those of the process before this one, whose counts are in the page.
         let in_flight = self.shared.lifecycle.in_flight() + self.shared.metrics.predecessor_in_flight();
         channel.send(&Message::Metrics { page, in_flight })

@@ -3,14 +3,15 @@
 //!
 //! Only the service's user and root can write there.
 
-use std::io::{ErrorKind, Result};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{OpenOptions, Permissions};
+use std::io::{Error, ErrorKind, Result, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the shipped unit has them, for a command in a shell, which has no such variable.
 const OF_THE_UNIT: &str = "/run/turnpike";
-/// The id of the process that serves.
-const PROCESS: &str = "process-id";
+/// The id of the process that serves, and its binary by device and inode.
+const PROCESS: &str = "process";
 /// The binary that follows, where it is not the one that runs.
 const PROGRAM: &str = "upgrade-program";
 /// `ok`, or `failed` and why.
@@ -41,11 +42,33 @@ impl RuntimeFiles {
 
     /// The process that serves.
     pub fn process(&self) -> Option<i32> {
-        std::fs::read_to_string(self.0.join(PROCESS)).ok()?.trim().parse().ok()
+        Some(self.process_and_binary()?.0)
     }
 
-    pub fn set_process(&self, id: u32) -> Result<()> {
-        self.write(PROCESS, &id.to_string())
+    /// Whether the process belongs to the user whose folder this is. It has written its id itself, and root is not to signal another one.
+    pub fn is_of_its_user(&self, id: i32) -> bool {
+        let owner = |path: &Path| std::fs::metadata(path).ok().map(|of| of.uid());
+        let process = owner(Path::new(&format!("/proc/{id}")));
+        process.is_some() && process == owner(&self.0)
+    }
+
+    /// Whether the process that serves is `id` and runs another binary than this process. It writes down its own, because a process in a
+    /// sandbox cannot be looked into, not even by another one of its unit.
+    pub fn runs_another_binary(&self, id: i32) -> bool {
+        self.process_and_binary().is_some_and(|(serves, binary)| serves == id && Some(binary) != own_binary())
+    }
+
+    fn process_and_binary(&self) -> Option<(i32, (u64, u64))> {
+        let text = std::fs::read_to_string(self.0.join(PROCESS)).ok()?;
+        let mut parts = text.split_whitespace();
+        let id = parts.next()?.parse().ok()?;
+        Some((id, (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?)))
+    }
+
+    /// This process serves.
+    pub fn set_own_process(&self) -> Result<()> {
+        let binary = own_binary().ok_or_else(|| Error::new(ErrorKind::NotFound, "/proc/self/exe"))?;
+        self.write(PROCESS, &format!("{} {} {}\n", std::process::id(), binary.0, binary.1))
     }
 
     /// The binary that is to follow, which is named once.
@@ -82,10 +105,19 @@ impl RuntimeFiles {
     /// Renamed, so that it is never read half written; readable by the service's user also where root wrote it.
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let new = self.0.join(format!("{name}.new"));
-        std::fs::write(&new, text)?;
-        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o644))?;
+        remove(&new)?;
+        // Not through a link: root writes into a folder of the service's user.
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())?;
         std::fs::rename(&new, self.0.join(name))
     }
+}
+
+/// The device and inode of the binary that this process runs. As long as it runs no other file has them.
+fn own_binary() -> Option<(u64, u64)> {
+    let file = std::fs::metadata("/proc/self/exe").ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 fn remove(file: &Path) -> Result<()> {

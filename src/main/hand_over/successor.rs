@@ -6,6 +6,7 @@ use super::channel::{Channel, Message};
 use super::runtime_files::RuntimeFiles;
 use memory::state::Shared;
 use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, getppid, kill_process};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct Successor {
     channel: Mutex<Channel>,
     /// Whether the predecessor has not ended yet.
     predecessor_lives: AtomicBool,
+    /// It has started this process.
+    predecessor: Option<Pid>,
 }
 
 impl Successor {
@@ -30,10 +33,14 @@ impl Successor {
             "run --upgrade is how a running process starts its successor: use `turnpike upgrade` instead"
                 .to_owned()
         };
-        let socket = rustix::io::dup(rustix::stdio::stdin()).map_err(|_| alone())?;
+        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|_| alone())?;
         rustix::net::sockopt::socket_domain(&socket).map_err(|_| alone())?;
         let channel = Channel::new(UnixStream::from(socket)).map_err(|_| alone())?;
-        Ok(Self { channel: Mutex::new(channel), predecessor_lives: AtomicBool::new(true) })
+        Ok(Self {
+            channel: Mutex::new(channel),
+            predecessor_lives: AtomicBool::new(true),
+            predecessor: getppid(),
+        })
     }
 
     /// Says why this process cannot serve. The predecessor goes on.
@@ -67,6 +74,15 @@ impl Successor {
             shared.metrics.inherit(&page, in_flight);
         }
         Ok(sockets)
+    }
+
+    /// Has the predecessor stop as this process does: the requests that it still has get the grace period, and no longer one.
+    pub fn stop_predecessor(&self) {
+        if self.has_predecessor()
+            && let Some(predecessor) = self.predecessor
+        {
+            let _ = kill_process(predecessor, Signal::TERM);
+        }
     }
 
     /// Whether the predecessor still sends what it counts.
@@ -104,7 +120,7 @@ impl Successor {
 /// Says where commands find this process.
 pub fn announce_process() {
     if let Some(files) = RuntimeFiles::of_this_process()
-        && let Err(why) = files.set_process(std::process::id())
+        && let Err(why) = files.set_own_process()
     {
         log::warn!(target: "turnpike", "the id of this process is not in {}: {why}", files.folder().display());
     }

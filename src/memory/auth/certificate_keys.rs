@@ -3,10 +3,9 @@
 //! The certificate was verified before (`net::inbound::client_certificate`). The key takes the place of one that the client would have
 //! sent, so that all that follows is the same: scopes, limits, logs, and that it reaches no provider.
 
-use super::{ServiceKeys, authenticate_operator, needs_new_keys, own_header};
+use super::{ServiceKeys, client_keys, own_header};
 use crate::net::inbound::client_certificate::ClientCertificate;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use jiff::Timestamp;
 use words::settings::Auth;
 
 /// The header with the key that the certificate stands for. `None`: it stands for none, or the request has a service key of its own, which
@@ -19,13 +18,10 @@ pub fn key_of_certificate(
     keys: &ServiceKeys,
 ) -> Option<(HeaderName, HeaderValue)> {
     let name = certificate.names.iter().find_map(|name| auth.client_certificates.get(name))?;
-    if own_header(headers, keys).is_some() {
+    // Also one that has expired or was revoked, and a token.
+    let has_service_key = || client_keys::find(headers, uri).any(|sent| keys.is_service_key(&sent.key));
+    if own_header(headers, keys).is_some() || has_service_key() {
         return None;
-    }
-    match authenticate_operator(headers, uri, keys, Timestamp::now()) {
-        Ok(_) => return None,
-        Err(error) if needs_new_keys(&error) => return None,
-        Err(_) => {}
     }
     let key = auth.keys.iter().find(|key| key.name == *name)?;
     let mut value = HeaderValue::from_str(key.key.expose()).ok()?;

@@ -2,6 +2,10 @@
 //!
 //! Bounded in bytes. A file is deleted when all of it is in the log store; after a crash it is read once more, and rows that are there
 //! are not written again. Each entry has a checksum: what a crash left half written is left out.
+//!
+//! A folder is one process's at a time, by a lock that ends with it. While another process has the folder of the settings, as after an
+//! upgrade without a stop, this one has a folder of its own in it. What a process leaves behind, the next one takes over
+//! ([`Spool::take_over`]).
 
 use super::{Entry, Row};
 use std::collections::VecDeque;
@@ -15,13 +19,22 @@ use std::sync::Arc;
 const FILE_BYTES: u64 = 8 << 20;
 /// Length of the row, length of the payload plus one (0: none), checksum of both.
 const HEAD_BYTES: usize = 12;
+/// How the folders begin of processes that found another one in the root; their ids follow.
+const OF_PROCESS: &str = "process-";
+/// The file in each folder that its process has locked.
+const LOCK: &str = "lock";
 /// A greater length means that the file is damaged.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
 
 /// The spool of one process.
 #[derive(Debug)]
 pub(super) struct Spool {
+    /// That of the settings.
+    root: PathBuf,
+    /// Where this process writes: the root, or a folder in it.
     folder: PathBuf,
+    /// Of `folder`; `None`: nothing was made yet.
+    lock: Option<File>,
     max_bytes: u64,
     /// Numbers and sizes of the files, the oldest first.
     files: VecDeque<(u64, u64)>,
@@ -43,16 +56,74 @@ pub(super) struct Added {
 
 impl Spool {
     /// The spool in this folder, with what an earlier process left there. Nothing is made before something is added.
-    pub(super) fn open(folder: PathBuf, max_bytes: u64) -> Self {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut files: Vec<(u64, u64)> = entries
-            .filter_map(|entry| {
-                let number = entry.file_name().to_str()?.strip_suffix(".rows")?.parse().ok()?;
-                Some((number, entry.metadata().ok()?.len()))
-            })
-            .collect();
-        files.sort_unstable();
-        Self { folder, max_bytes, files: files.into(), writing: None, reading: None }
+    pub(super) fn open(root: PathBuf, max_bytes: u64) -> Self {
+        let mut spool = Self {
+            folder: root.clone(),
+            root,
+            lock: None,
+            max_bytes,
+            files: VecDeque::new(),
+            writing: None,
+            reading: None,
+        };
+        if spool.root.is_dir() {
+            if let Some(lock) = lock(&spool.root) {
+                spool.lock = Some(lock);
+                spool.files = files(&spool.root).into();
+            }
+            spool.take_over();
+        }
+        spool
+    }
+
+    /// Takes over what other processes have left behind that have ended.
+    pub(super) fn take_over(&mut self) {
+        let folders = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let is_of_process = |entry: &fs::DirEntry| {
+            entry.file_name().to_str().is_some_and(|name| name.starts_with(OF_PROCESS))
+                && entry.path().is_dir()
+        };
+        let of_processes = folders.filter(is_of_process).map(|entry| entry.path());
+        let others: Vec<PathBuf> =
+            of_processes.chain([self.root.clone()]).filter(|path| *path != self.folder).collect();
+        for other in others {
+            let left = files(&other);
+            if left.is_empty() && other == self.root {
+                continue;
+            }
+            let Some(_lock) = lock(&other) else { continue };
+            if self.make_folder().is_err() {
+                return;
+            }
+            for (number, size) in left {
+                let next = self.files.back().map_or(1, |(last, _)| last + 1);
+                if fs::rename(path(&other, number), path(&self.folder, next)).is_ok() {
+                    self.files.push_back((next, size));
+                    // What is added goes into a file behind it.
+                    self.writing = None;
+                }
+            }
+            if other != self.root {
+                let _ = fs::remove_file(other.join(LOCK));
+                let _ = fs::remove_dir(&other);
+            }
+        }
+    }
+
+    /// Makes the folder of this process, if it has none yet.
+    fn make_folder(&mut self) -> io::Result<()> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        make(&self.root)?;
+        self.lock = lock(&self.root);
+        if self.lock.is_none() {
+            self.folder = self.root.join(format!("{OF_PROCESS}{}", std::process::id()));
+            make(&self.folder)?;
+            self.lock = lock(&self.folder);
+        }
+        self.files = files(&self.folder).into();
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -100,7 +171,7 @@ impl Spool {
         let file = match &mut self.writing {
             Some(file) => file,
             None => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+                self.make_folder()?;
                 let number = self.files.back().map_or(1, |(number, _)| number + 1);
                 let path = path(&self.folder, number);
                 let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
@@ -154,6 +225,30 @@ impl Spool {
     pub(super) fn rewind(&mut self) {
         self.reading = None;
     }
+}
+
+/// The lock of a folder; `None`: another process has it.
+fn lock(folder: &Path) -> Option<File> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(LOCK)).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Numbers and sizes of the files in a folder, the oldest first.
+fn files(folder: &Path) -> Vec<(u64, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<(u64, u64)> = entries
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_suffix(".rows")?.parse().ok()?;
+            Some((number, entry.metadata().ok()?.len()))
+        })
+        .collect();
+    files.sort_unstable();
+    files
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {
@@ -239,7 +334,33 @@ mod tests {
         drop(spool);
         let mut spool = Spool::open(folder.clone(), 1 << 20);
         assert_eq!(read_all(&mut spool), all);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
+    }
+
+    #[test]
+    fn two_processes_do_not_touch_each_others_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("spool");
+        let all = entries(0..40);
+        let mut old = Spool::open(folder.clone(), 1 << 20);
+        assert_eq!(old.add(&all[..10]).kept, 10);
+        let mut new = Spool::open(folder.clone(), 1 << 20);
+        assert!(new.is_empty());
+        assert_eq!((old.add(&all[10..20]).kept, new.add(&all[20..30]).kept), (10, 10));
+        new.take_over();
+        assert_eq!(read_all(&mut new), all[20..30], "the other one has not ended");
+        assert_eq!(read_all(&mut old), all[..20]);
+        // What the old one leaves at its end.
+        assert_eq!(old.add(&all[30..]).kept, 10);
+        drop(old);
+        new.take_over();
+        assert_eq!(read_all(&mut new), all[30..]);
+        // And what the new one leaves, which is below the root.
+        assert_eq!(new.add(&all[..5]).kept, 5);
+        drop(new);
+        let mut next = Spool::open(folder.clone(), 1 << 20);
+        assert_eq!(read_all(&mut next), all[..5]);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
     }
 
     #[test]

@@ -24,6 +24,8 @@ const BATCH_INTERVAL: Duration = Duration::from_millis(200);
 /// The most bytes of a batch, about.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 const MAX_BATCH_ENTRIES: usize = 10_000;
+/// How often the intake looks for what other processes have left in the spool.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Between attempts while the log store is not available: the first, and the longest.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(5);
@@ -117,6 +119,7 @@ impl Writer {
             retry: FIRST_RETRY,
             last_batch: Instant::now(),
             spooled_next: false,
+            last_look: Instant::now(),
         };
         let for_store = Arc::clone(&shared);
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -255,6 +258,8 @@ struct Intake {
     last_batch: Instant,
     /// Spooled and new entries are written in turns.
     spooled_next: bool,
+    /// When it was looked for what other processes have left in the spool.
+    last_look: Instant,
 }
 
 /// What the intake does next.
@@ -262,6 +267,7 @@ enum Task {
     Finish(Outcome),
     Send(Vec<Box<dyn Draft>>),
     SendSpooled,
+    TakeOverSpools,
     Spool(Vec<Box<dyn Draft>>),
     End,
 }
@@ -276,6 +282,7 @@ impl Intake {
                     self.send(entries, false);
                 }
                 Task::SendSpooled => self.send_spooled(),
+                Task::TakeOverSpools => self.spool.take_over(),
                 Task::Spool(drafts) => {
                     let entries = self.made(drafts);
                     self.add_to_spool(&entries);
@@ -311,6 +318,10 @@ impl Intake {
                 && (self.spooled_next || state.waiting.is_empty())
             {
                 return Task::SendSpooled;
+            }
+            if may_try && closing.is_none() && now.duration_since(self.last_look) >= LOOK_INTERVAL {
+                self.last_look = now;
+                return Task::TakeOverSpools;
             }
             if may_try && is_ripe && !state.waiting.is_empty() {
                 return Task::Send(state.take(MAX_BATCH_ENTRIES));

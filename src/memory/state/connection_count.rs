@@ -14,11 +14,6 @@ pub struct ConnectionCount(Arc<AtomicUsize>);
 pub struct ConnectionGuard(Arc<AtomicUsize>);
 
 impl ConnectionCount {
-    /// How many there are.
-    pub fn open(&self) -> usize {
-        self.0.load(Ordering::Acquire)
-    }
-
     /// Counts one more connection; `None` if there are `limit` already.
     pub fn enter(&self, limit: usize) -> Option<ConnectionGuard> {
         let guard = ConnectionGuard(Arc::clone(&self.0));

@@ -167,7 +167,13 @@ impl TargetRegistry {
             config.is_none_or(|config| config == of_config) && index.is_none_or(|index| index == at)
         };
         let matching: Vec<_> = self.entries.lock().values().filter(matches).cloned().collect();
-        matching.iter().filter(|target| target.reset()).count()
+        let of_targets = matching.iter().filter(|target| target.reset()).count();
+        // Those that another process has handed over, and that no config has here yet.
+        let mut carried = self.carried.lock();
+        let kept = carried.iter_mut().filter(|((of_config, at, _), _)| {
+            config.is_none_or(|config| config == of_config) && index.is_none_or(|index| index == at)
+        });
+        of_targets + kept.filter_map(|(_, memory)| memory.breaker.reset().then_some(())).count()
     }
 }
 

@@ -6,13 +6,12 @@ use super::rows::record;
 use super::sealing::{Keyring, NONCE_LEN, random};
 use super::sql::{Dialect, ResultRow, Value, WrongType};
 use super::statements::values;
-use super::{Catalog, Kind, Record, Sealed, StoreError, keep_owner, make_private_folder};
+use super::{Catalog, Kind, Record, Sealed, StoreError, create_private, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Serialize, Serializer};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -48,9 +47,7 @@ impl DiskSnapshot {
         let open = || {
             make_private_folder(folder)?;
             let _ = std::fs::remove_file(&part);
-            let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-            keep_owner(&part, folder)?;
-            Ok(out)
+            create_private(&part, folder)
         };
         let out = open().map_err(|why| self.refused(&why))?;
         let saved = self.write(&out, catalog, keys).and_then(|()| {

@@ -3,13 +3,13 @@
 //! Not here: sealing, and where `rekey` gets a new key.
 
 use super::sealing::{KEY_BYTES, Keyring, random};
-use super::{StoreError, keep_owner, make_private_folder};
+use super::{StoreError, create_private, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use words::config::secret::Secret;
 
@@ -129,10 +129,9 @@ fn write_new(file: &Path, keys: &[[u8; KEY_BYTES]], like: &Path) -> std::io::Res
         text.push('\n');
     }
     let _ = std::fs::remove_file(&path);
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let mut out = create_private(&path, like)?;
     out.write_all(text.as_bytes())?;
     out.sync_all()?;
-    keep_owner(&path, like)?;
     Ok(path)
 }
 

@@ -3,20 +3,54 @@
 //! Commands of an administrator run as root, on the directory of a service that has a user of its own. What root makes there belongs
 //! to whom the directory belongs to, so that the service can open it afterwards. SQLite does the same for the files that it adds to
 //! a database.
+//!
+//! That user may put links into the directory, so root gives away only what it holds open and has just made, and follows no link of
+//! another user to a file.
 
+use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// Makes the file and its folder readable by their owner alone, where they are not there yet.
 pub(crate) fn make_private(file: &Path) -> io::Result<()> {
-    make_private_folder(&folder_of(file))?;
-    if !file.exists() {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
-        keep_owner(file, &folder_of(file))?;
+    let folder = folder_of(file);
+    make_private_folder(&folder)?;
+    check_link(file)?;
+    if file.exists() {
+        return Ok(());
+    }
+    match create_private(file, &folder) {
+        // Another process was faster.
+        Err(why) if why.kind() == ErrorKind::AlreadyExists && file.exists() => Ok(()),
+        Err(why) if file.is_symlink() => {
+            Err(io::Error::new(why.kind(), "it is a link to a file that is not there"))
+        }
+        made => made.map(drop),
+    }
+}
+
+/// # Errors
+/// Root would follow a link that another user has put there. For whoever opens the file by its name afterwards.
+pub(crate) fn check_link(file: &Path) -> io::Result<()> {
+    let Ok(is) = std::fs::symlink_metadata(file) else { return Ok(()) };
+    if is.is_symlink() && is.uid() != 0 && rustix::process::geteuid().is_root() {
+        let why =
+            format!("it is a link of user {}, which root does not follow: name the file itself", is.uid());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, why));
     }
     Ok(())
+}
+
+/// Makes a file that only its owner can read, where there is none and no link. Where root makes it, it belongs to the owner of `like`.
+pub(crate) fn create_private(file: &Path, like: &Path) -> io::Result<File> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    let kept = keep_owner(&made, like);
+    if kept.is_err() {
+        let _ = std::fs::remove_file(file);
+    }
+    kept.map(|()| made)
 }
 
 /// Makes a folder, and those above it, where they are not there yet.
@@ -32,7 +66,11 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
         // Another process was faster.
         Err(why) if why.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(why) => Err(why),
-        Ok(()) => keep_owner(folder, &above),
+        Ok(()) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = rustix::fs::open(folder, flags, Mode::empty())?;
+            keep_owner(&File::from(made), &above)
+        }
     }
 }
 
@@ -47,10 +85,9 @@ pub fn write_private(file: &Path, text: &str) -> io::Result<()> {
     let part = file.with_file_name(format!(".{name}.{}", std::process::id()));
     let _ = std::fs::remove_file(&part);
     let write = || {
-        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+        let mut out = create_private(&part, &folder)?;
         out.write_all(text.as_bytes())?;
         out.sync_all()?;
-        keep_owner(&part, &folder)?;
         std::fs::rename(&part, file)?;
         File::open(&folder)?.sync_all()
     };
@@ -62,17 +99,17 @@ pub fn write_private(file: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Gives what root has just made to the owner of `like`. Without effect for any other user, who can give nothing away.
-pub(crate) fn keep_owner(made: &Path, like: &Path) -> io::Result<()> {
-    let is = std::fs::metadata(made)?;
+fn keep_owner(made: &File, like: &Path) -> io::Result<()> {
+    let is = made.metadata()?;
     let wanted = std::fs::metadata(like)?;
     if is.uid() != 0 || (is.uid(), is.gid()) == (wanted.uid(), wanted.gid()) {
         return Ok(());
     }
-    chown(made, Some(wanted.uid()), Some(wanted.gid()))
+    fchown(made, Some(wanted.uid()), Some(wanted.gid()))
 }
 
 /// The folder that a path is in, which is `.` for a mere name.
-fn folder_of(path: &Path) -> PathBuf {
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         Some(_) => PathBuf::from("."),
@@ -83,7 +120,30 @@ fn folder_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+
+    #[test]
+    fn nothing_is_made_or_given_away_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let owner = |path: &Path| std::fs::metadata(path).map(|is| (is.uid(), is.gid())).unwrap();
+        let is_root = chown(folder.path(), Some(4_711), Some(4_712)).is_ok();
+        let target = elsewhere.path().join("target");
+        let link = folder.path().join("c.db");
+        symlink(&target, &link).unwrap();
+        assert!(make_private(&link).is_err() && create_private(&link, folder.path()).is_err());
+        assert!(!target.exists());
+        std::fs::write(&target, "text").unwrap();
+        let before = owner(&target);
+        assert!(make_private(&link).is_ok() && create_private(&link, folder.path()).is_err());
+        if is_root {
+            lchown(&link, Some(4_711), Some(4_712)).unwrap();
+            assert_eq!(make_private(&link).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        write_private(&link, "another").unwrap();
+        assert!(!link.is_symlink(), "it is replaced");
+        assert_eq!((owner(&target), std::fs::read_to_string(&target).unwrap()), (before, "text".to_owned()));
+    }
 
     #[test]
     fn what_root_makes_belongs_to_the_owner_of_the_folder() {

@@ -72,9 +72,12 @@ impl Draft {
         self.settings.as_ref()
     }
 
-    /// Whether nothing at or below `path` has a problem, so that its value is the one that the file gives.
+    /// Whether nothing at or below `path` has a problem, or a reference that could not be resolved, so that its value is the one that the
+    /// file gives.
     pub fn is_sound(&self, path: &str) -> bool {
-        !self.problems.iter().any(|problem| is_below(&problem.path, path))
+        let problems = self.problems.iter().map(|problem| problem.path.as_str());
+        let mut lacking = problems.chain(self.resolved.failed());
+        !lacking.any(|lacking| is_below(lacking, path))
     }
 
     /// Adds a problem that another check found.
@@ -207,6 +210,11 @@ store: {url: '${DATABASE}'}
             };
         assert_eq!(paths(text, &["prices"]), Vec::<String>::new());
         assert_eq!(paths(text, &["server", "store"]), ["store.url"]);
+        let draft = Draft::read_sections(text, &sources, &checks, &[]);
+        for (path, is_sound) in [("store", false), ("store.url", false), ("listen", false), ("prices", true)]
+        {
+            assert_eq!(draft.is_sound(path), is_sound, "{path}");
+        }
         // A mistake is one everywhere: it may hide a section.
         assert_eq!(paths(&format!("{text}stroe: {{}}\n"), &["prices"]), ["stroe"]);
     }

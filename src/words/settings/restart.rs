@@ -64,7 +64,8 @@ pub const START_ONLY: &[StartOnly] = &[
 
 /// The members that a reload takes over, each below its section; a section without members is taken over as a whole.
 pub const RELOADED: &[(&str, &[&str])] = &[
-    ("listen", &["control_names", "metrics"]),
+    ("server", &["upgrade_sock"]),
+    ("listen", &["control_names", "metrics", "trusted_proxies"]),
     (
         "limits",
         &[
@@ -90,7 +91,7 @@ pub const RELOADED: &[(&str, &[&str])] = &[
         ],
     ),
     ("time_limits", &[]),
-    ("auth", &["jwt", "keys", "saved_only", "separate_logs_write"]),
+    ("auth", &["client_certificates", "jwt", "keys", "saved_only", "separate_logs_write"]),
     ("store", &["encryption_key", "previous_encryption_keys"]),
     ("usage", &["on_disconnect", "stream_usage", "tokenizer"]),
     ("guardrails", &["check_timeout_ms", "fail_on_error", "keep_denied"]),
@@ -100,7 +101,8 @@ pub const RELOADED: &[(&str, &[&str])] = &[
     ("batches", &["max_file_bytes", "max_line_bytes", "max_lines", "max_workspace_bytes", "retention_days"]),
     ("prices", &["file", "overlay", "refresh_hours", "sha256", "url"]),
     ("alerts", &["smtp", "webhooks"]),
-    ("logs", &["export_denied_fields", "max_payload_bytes", "payloads", "retention"]),
+    ("logs", &["allow_ignore", "export_denied_fields", "max_payload_bytes", "payloads", "retention"]),
+    ("metrics", &["labels", "max_clients"]),
     ("providers", &[]),
     ("configs", &[]),
     ("default_config", &[]),

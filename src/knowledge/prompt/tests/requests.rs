@@ -127,6 +127,22 @@ fn requests_without_variables_are_refused() {
 }
 
 #[test]
+fn a_slug_that_is_the_id_of_another_prompt_takes_none_of_its_calls() {
+    let mut set = PromptSet::default();
+    let stored = |slug: &str| prompt(slug, vec![body(json!({"string": "one"}))], 1, &[]);
+    let first = stored("pp-x");
+    let other = stored(&first.id.to_string());
+    set.put(first.clone());
+    set.put(other.clone());
+    for (named, id) in [(first.id.to_string(), first.id), (other.id.to_string(), other.id)] {
+        assert_eq!(set.prompt(&named).map(|found| found.id), Some(id), "{named}");
+    }
+    let alone = Uuid::now_v7().to_string();
+    set.put(stored(&alone));
+    assert!(set.prompt(&alone).is_some_and(|found| found.slug == alone), "of an earlier version");
+}
+
+#[test]
 fn versions_are_found_by_number_label_and_place() {
     let mut set = PromptSet::default();
     let versions = ["one", "two", "three"].map(|text| body(json!({ "string": text })));

@@ -16,12 +16,12 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxie
     if !trusted.contains(peer) {
         return peer;
     }
-    let texts = |name| headers.get_all(name).iter().rev().map(text);
+    let lines = |name| headers.get_all(name).iter().rev().map(HeaderValue::as_bytes);
     if headers.contains_key(&X_FORWARDED_FOR) {
-        let entries = texts(&X_FORWARDED_FOR).flat_map(|line| line.rsplit(','));
-        first_untrusted(peer, entries.map(address), trusted)
+        let entries = lines(&X_FORWARDED_FOR).flat_map(|line| line.rsplit(|byte| *byte == b','));
+        first_untrusted(peer, entries.map(|entry| address(str::from_utf8(entry).ok()?)), trusted)
     } else {
-        let entries = texts(&FORWARDED).flat_map(|line| unquoted(line, ',').into_iter().rev());
+        let entries = lines(&FORWARDED).flat_map(|line| unquoted(line, b',').into_iter().rev());
         first_untrusted(peer, entries.map(|entry| address(forwarded_for(entry)?)), trusted)
     }
 }
@@ -44,10 +44,6 @@ fn first_untrusted(
     client
 }
 
-fn text(value: &HeaderValue) -> &str {
-    value.to_str().unwrap_or_default()
-}
-
 /// `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`, each with or without a port, which may be hidden (`:_a`).
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
@@ -61,30 +57,32 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// The value of `for` in one element of `Forwarded`, without its quotes. An address has nothing that is escaped.
-fn forwarded_for(element: &str) -> Option<&str> {
-    unquoted(element, ';').into_iter().find_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
+fn forwarded_for(element: &[u8]) -> Option<&str> {
+    unquoted(element, b';').into_iter().find_map(|pair| {
+        let (name, value) = str::from_utf8(pair).ok()?.split_once('=')?;
         name.trim().eq_ignore_ascii_case("for").then(|| value.trim().trim_matches('"'))
     })
 }
 
-/// The parts between separators that are in no quoted string (RFC 9110, 5.6.4).
-fn unquoted(text: &str, separator: char) -> Vec<&str> {
+/// The parts between separators that are in no quoted string (RFC 9110, 5.6.4). A text whose last string has no end is one part without
+/// anything: a client could hide the entry behind it that way, and have its own believed.
+fn unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_quoted = false;
     let mut is_escaped = false;
-    let is_separator = |char: char| {
+    let is_separator = |byte: &u8| {
         let after_backslash = std::mem::take(&mut is_escaped);
         if after_backslash {
             return false;
         }
-        match char {
-            '"' => is_quoted = !is_quoted,
-            '\\' => is_escaped = is_quoted,
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\\' => is_escaped = is_quoted,
             _ => {}
         }
-        char == separator && !is_quoted
+        *byte == separator && !is_quoted
     };
-    text.split(is_separator).collect()
+    let parts = text.split(is_separator).collect();
+    if is_quoted { vec![b""] } else { parts }
 }
 
 #[cfg(test)]
@@ -97,7 +95,7 @@ mod tests {
         let trusted = TrustedProxies::new(ranges.to_vec());
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(*name, HeaderValue::from_str(value).unwrap());
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         client_address(peer.parse().unwrap(), &headers, &trusted).to_string()
     }
@@ -108,6 +106,8 @@ mod tests {
         let rows: &[(&str, &[&str], &str)] = &[
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &["192.0.2.9"], "192.0.2.9"),
+            // What is no text is the client's own entry; the balancer's is behind it.
+            ("10.0.0.1", &["\u{ff}, 192.0.2.9"], "192.0.2.9"),
             ("::ffff:10.0.0.1", &["192.0.2.9"], "192.0.2.9"),
             // What the client wrote itself stands before its address.
             ("10.0.0.1", &["1.1.1.1, 192.0.2.9"], "192.0.2.9"),
@@ -145,6 +145,10 @@ mod tests {
             (&["for=1.1.1.1, for=192.0.2.9, for=10.0.0.7"], "192.0.2.9"),
             (&["for=192.0.2.9;host=\"a,b;for=1.1.1.1\"", "for=10.0.0.7"], "192.0.2.9"),
             (&["for=192.0.2.9;host=\"a\\\",for=1.1.1.1\""], "192.0.2.9"),
+            // A string of the client's that has no end, before what the balancer has added.
+            (&["for=1.1.1.1;x=\", for=192.0.2.9"], "10.0.0.1"),
+            (&["for=1.1.1.1;x=\", for=\"[2001:db8::1]\""], "10.0.0.1"),
+            (&["x=\u{ff}, for=192.0.2.9"], "192.0.2.9"),
             (&["for=192.0.2.9, for=_hidden"], "10.0.0.1"),
             (&["for=192.0.2.9, proto=https"], "10.0.0.1"),
         ];

@@ -12,6 +12,10 @@ use std::ops::Range;
 
 /// What describes the process, not what it served.
 const OWN: &str = "process_";
+/// What is counted by labels that the settings choose: with others it begins anew.
+const CHOSEN: &str = "turnpike_client_";
+/// The most series of one family: each process bounds its own, and one follows the other.
+const MAX_SERIES: usize = 5_000;
 
 /// The page of the process before.
 #[derive(Debug, Default)]
@@ -63,6 +67,7 @@ impl Inherited {
             head: page.get(block.head).unwrap_or_default().to_owned(),
             series: series(page.get(block.series).unwrap_or_default())
                 .map(|(name, value)| (name.to_owned(), value))
+                .take(MAX_SERIES)
                 .collect(),
         };
         *self.0.lock() = counted.map(family).collect();
@@ -80,13 +85,16 @@ impl Inherited {
         for block in blocks(page) {
             out.push_str(page.get(block.head.clone()).unwrap_or_default());
             let own = page.get(block.series.clone()).unwrap_or_default();
-            match left.remove(block.name).filter(|_| block.adds_up()) {
+            let before = left.remove(block.name).filter(|_| block.adds_up());
+            match before.filter(|before| !block.name.starts_with(CHOSEN) || has_same_labels(own, before)) {
                 Some(family) => push_sums(&mut out, own, family),
                 None => out.push_str(own),
             }
         }
         // Families that this version does not have.
-        for family in families.iter().filter(|family| left.contains_key(family.name.as_str())) {
+        let is_left =
+            |family: &&Family| left.contains_key(family.name.as_str()) && !family.name.starts_with(CHOSEN);
+        for family in families.iter().filter(is_left) {
             out.push_str(&family.head);
             push_sums(&mut out, "", family);
         }
@@ -98,6 +106,29 @@ impl Block<'_> {
     fn adds_up(&self) -> bool {
         matches!(self.kind, "counter" | "histogram") && !self.name.starts_with(OWN)
     }
+}
+
+/// Whether the series of both have the same labels.
+fn has_same_labels(own: &str, before: &Family) -> bool {
+    let first = series(own).next().map(|(name, _)| label_names(name));
+    first == before.series.first().map(|(name, _)| label_names(name))
+}
+
+/// The names of the labels of a series. Values are in quotes, and may have any text.
+fn label_names(series: &str) -> Vec<&str> {
+    let labels = series.split_once('{').map_or("", |parts| parts.1);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    let unquoted = labels.split(|char: char| {
+        let after_backslash = std::mem::take(&mut is_escaped);
+        match char {
+            '\\' => is_escaped = is_quoted && !after_backslash,
+            '"' if !after_backslash => is_quoted = !is_quoted,
+            _ => {}
+        }
+        char == ',' && !is_quoted
+    });
+    unquoted.filter_map(|label| label.split_once('=')).map(|label| label.0).collect()
 }
 
 /// The series of both, with the sum where both have one.
@@ -174,6 +205,22 @@ mod tests {
         let without = OWN.replace("a_total{b=\"new\"} 1\na_total{b=\"x y\"} 2\n", "");
         let page = inherited.add_to(&without).unwrap();
         assert!(page.contains("a_total{b=\"x y\"} 5\na_total{b=\"gone\"} 2\n"), "{page}");
+    }
+
+    #[test]
+    fn what_is_counted_by_chosen_labels_goes_on_with_the_same_labels_only() {
+        let page = |labels: &str| {
+            format!(
+                "# HELP turnpike_client_requests_total R.\n# TYPE turnpike_client_requests_total counter\nturnpike_client_requests_total{{{labels}}} 2\n"
+            )
+        };
+        let inherited = Inherited::default();
+        inherited.set(&page(r#"key="a\",user=\"b",workspace="w""#));
+        let same = inherited.add_to(&page(r#"key="c",workspace="w""#)).unwrap();
+        assert!(same.contains(r#"{key="c",workspace="w"} 2"#) && same.contains(r#"key="a\",user"#), "{same}");
+        let other = page(r#"user="c""#);
+        assert_eq!(inherited.add_to(&other).unwrap(), other);
+        assert_eq!(inherited.add_to("").unwrap(), "");
     }
 
     #[test]

@@ -3,13 +3,13 @@
 //! A copy is one transaction; without `finish` there is no file.
 
 use super::super::audit::AuditEntry;
+use super::super::private_file::{create_private, folder_of};
 use super::super::sql::Dialect;
 use super::super::{Record, StoreError, statements};
 use super::migrations;
 use super::run::execute;
 use rusqlite::Connection;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,8 +81,7 @@ pub(super) fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreE
 
 /// Makes an empty file that only its owner can read, where there is none.
 fn create_new(file: &Path) -> Result<File, StoreError> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    made.map_err(|why| refused(file, &why))
+    create_private(file, &folder_of(file)).map_err(|why| refused(file, &why))
 }
 
 fn refused(file: &Path, why: &std::io::Error) -> StoreError {

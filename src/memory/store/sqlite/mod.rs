@@ -13,7 +13,7 @@ mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
-use super::private_file::make_private;
+use super::private_file::{check_link, make_private};
 use super::sql::Dialect;
 use super::{Change, Kind, OpenFiles, Record, Schema, StoreError, statements};
 pub(super) use copy::Copy;
@@ -47,8 +47,7 @@ impl Sqlite {
     /// `Newer`; `Damaged` for a file that is no database; `Unavailable`, `Full` for what the system refuses.
     pub fn open(file: Option<&Path>) -> Result<Self, StoreError> {
         if let Some(file) = file {
-            make_private(file)
-                .map_err(|why| StoreError::Unavailable(format!("{}: {why}", file.display())))?;
+            make_private(file).map_err(|why| refused(file, &why))?;
         }
         let mut connection = connect(file, false)?;
         migrations::run(&mut connection)?;
@@ -63,6 +62,7 @@ impl Sqlite {
     /// # Errors
     /// As [`Sqlite::open`].
     pub fn schema(file: &Path) -> Result<Schema, StoreError> {
+        check_link(file).map_err(|why| refused(file, &why))?;
         // Not read-only: whoever closes such a connection last leaves the log of the file behind.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags)?;
@@ -103,6 +103,10 @@ async fn off_thread<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|why| Err(StoreError::Unavailable(format!("the read was given up: {why}"))))
+}
+
+fn refused(file: &Path, why: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {why}", file.display()))
 }
 
 /// # Errors

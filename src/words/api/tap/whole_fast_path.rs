@@ -64,8 +64,8 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
         }
         *slot = Some(text.get(colon + 1..)?.trim_ascii_start());
     }
-    // Calls of tools have ids as well. The response's own is most often its first member.
-    if ids > 1 && !is_id_first {
+    // Calls of tools have ids as well, also where the response has none. Its own is most often its first member.
+    if ids > 0 && !is_id_first {
         return None;
     }
     Some(CommonFields {
@@ -136,6 +136,7 @@ mod tests {
             br#"{"choices":[{"finish_reason":"stop"},{"finish_reason":"length"}]}"#,
             br#"{"x":{"usage":{"a":1}},"usage":{"a":2}}"#,
             br#"{"model":"a\"b"}"#,
+            br#"{"object":"chat.completion","choices":[{"message":{"tool_calls":[{"id":"call_1"}]}}]}"#,
             br#"{"a\"finish_reason":"stop","finish_reason":1}"#,
             br#"{"model":1}"#,
             b"[1]",
