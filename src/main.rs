@@ -92,8 +92,9 @@ fn main() -> ExitCode {
     // Must come before any use of TLS: rustls has no default crypto provider in this build.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let file = cli.settings_file();
-    match cli.command.unwrap_or(Command::Run { upgrade: false }) {
-        Command::Run { upgrade } => serve::run(&file, upgrade),
+    match cli.command.unwrap_or(Command::Run { upgrade: false, detached: false }) {
+        Command::Run { upgrade: true, detached: false } => hand_over::start_detached(&file),
+        Command::Run { upgrade, .. } => serve::run(&file, upgrade),
         Command::Check => check::run(&file),
         Command::Doctor { connect, json } => doctor::run(&file, connect, json),
         // The package has put another binary there.

@@ -47,6 +47,9 @@ pub enum Command {
         /// Take over from the process that has started this one.
         #[arg(long, hide = true)]
         upgrade: bool,
+        /// With `--upgrade`: this is the process that takes over, and not the one that starts it.
+        #[arg(long, hide = true, requires = "upgrade")]
+        detached: bool,
     },
     /// Check everything that a start needs: prints every problem with its place, exits 1 when there is one.
     Check,

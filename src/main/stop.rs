@@ -55,8 +55,10 @@ impl ShutdownSignalWatch for ShutdownSignals {
             (signal(SignalKind::terminate()), signal(SignalKind::quit()), signal(SignalKind::interrupt()))
         else {
             log::error!(target: "turnpike", "failed to install signal handlers: this process can only be killed");
+            self.shared.lifecycle.receive_signals();
             return std::future::pending().await;
         };
+        self.shared.lifecycle.receive_signals();
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,

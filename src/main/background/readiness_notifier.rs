@@ -60,6 +60,10 @@ impl BackgroundService for ReadinessNotifier {
                 sleep(Duration::from_millis(10)).await;
             }
         }
+        // Whoever hears that this process serves may stop it at once.
+        while !self.shared.lifecycle.receives_signals() {
+            sleep(Duration::from_millis(1)).await;
+        }
         self.shared.lifecycle.serve();
         if let Some(successor) = &self.successor {
             self.succeed(successor);

@@ -22,12 +22,15 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
     /// The successor could start.
-    Ready { version: String },
+    Ready { version: String, process: i32 },
     /// The successor cannot start, or cannot serve.
     Failed { why: String },
     /// What the predecessor has. One socket for each address follows.
     Listeners {
         addresses: Vec<String>,
+        /// The predecessor's own id.
+        #[serde(default)]
+        process: i32,
         #[serde(default)]
         learned: HandedOver,
     },
@@ -109,6 +112,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         one.send(&Message::Listeners {
             addresses: vec![address.to_string()],
+            process: 7,
             learned: HandedOver::default(),
         })
         .unwrap();

@@ -10,8 +10,9 @@
 //!                                     │── Metrics, until its last request ended ───>│ adds them to its own
 //! ```
 //!
-//! Until `Serving` nothing is given away: whatever fails before it, the predecessor kills the successor and serves on. The successor is
-//! a child of the predecessor, so it has the same user, sandbox, credentials and control group, and systemd accepts it as the main
+//! A first process of the new binary starts the successor and ends, so that this is a child of systemd, as a main process has to be.
+//! Until `Serving` nothing is given away: whatever fails before it, the predecessor kills the successor and serves on. The successor
+//! descends from the predecessor, so it has the same user, sandbox, credentials and control group, and systemd accepts it as the main
 //! process. Usage of limits is not sent: both processes keep it in the journal or in the shared counters.
 
 mod channel;
@@ -25,4 +26,4 @@ pub use command::{program_has_changed, run, run_own_binary};
 pub use listener_table::ListenerTable;
 pub use predecessor::Predecessor;
 pub use runtime_files::RuntimeFiles;
-pub use successor::{Successor, announce_process};
+pub use successor::{Successor, announce_process, start_detached};

@@ -14,11 +14,13 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// How long the first process of a new binary may take: it does nothing but start the successor.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a successor may take to check everything and to open the store: it may have to bring the tables up to date.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may then take to accept connections.
@@ -79,47 +81,71 @@ impl Predecessor {
     pub fn hand_over(&self) -> Result<u32, String> {
         let program = self.files.as_ref().and_then(RuntimeFiles::take_program);
         let program = program.unwrap_or_else(|| self.program.clone());
-        let (mut child, mut channel) = self.start(&program)?;
-        *self.starting.lock() = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let problem = |why: String| format!("{}: {why}", program.display());
+        let mut channel = self.start(&program).map_err(problem)?;
+        let process = match answer(&mut channel, READY_TIMEOUT).map_err(problem)? {
+            Message::Ready { version, process } => {
+                log::info!(target: "turnpike", "handing over to version {version}");
+                process
+            }
+            other => return Err(problem(unexpected(&other))),
+        };
+        let successor = Pid::from_raw(process).ok_or_else(|| problem("it has no process id".to_owned()))?;
+        *self.starting.lock() = Some(successor);
         let outcome = self.lead(&mut channel);
         *self.starting.lock() = None;
         match outcome {
             Ok(()) => {
                 let _ = self.successor.set(Mutex::new(channel));
-                Ok(child.id())
+                Ok(process.unsigned_abs())
             }
             Err(why) => {
-                let _ = child.kill();
-                let ended = child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
-                Err(format!("{}: {why} ({ended})", program.display()))
+                let _ = kill_process(successor, Signal::KILL);
+                Err(problem(why))
             }
         }
     }
 
-    fn start(&self, program: &Path) -> Result<(Child, Channel), String> {
+    /// Starts the first process of the new binary, which starts the successor and ends.
+    fn start(&self, program: &Path) -> Result<Channel, String> {
         let problem = |why: std::io::Error| {
-            format!("{}: {why}. The service must be able to see and execute it", program.display())
+            format!("{why}. The service must be able to see the file and to execute it")
         };
         let (own, others) = UnixStream::pair().map_err(problem)?;
         let mut command = Command::new(program);
         command.arg("run").arg("--upgrade").arg("-c").arg(&self.file);
         // systemd watches the main process, which it is not yet.
         command.env_remove("WATCHDOG_PID").stdin(Stdio::from(OwnedFd::from(others)));
-        let child = command.spawn().map_err(problem)?;
-        Ok((child, Channel::new(own).map_err(problem)?))
+        let mut first = command.spawn().map_err(problem)?;
+        // It keeps the other end open.
+        drop(command);
+        let mut channel = Channel::new(own).map_err(problem)?;
+        let deadline = Instant::now() + FIRST_TIMEOUT;
+        loop {
+            match first.try_wait().map_err(problem)? {
+                Some(status) if status.success() => return Ok(channel),
+                Some(status) => {
+                    let why = answer(&mut channel, FIRST_TIMEOUT).err().unwrap_or_default();
+                    return Err(format!("{why} ({status})"));
+                }
+                None if Instant::now() >= deadline => {
+                    let _ = first.kill();
+                    let _ = first.wait();
+                    return Err("it is no version of turnpike that can take over".to_owned());
+                }
+                None => sleep(Duration::from_millis(2)),
+            }
+        }
     }
 
-    /// From the successor's start until it serves.
+    /// From the listeners until the successor serves.
     fn lead(&self, channel: &mut Channel) -> Result<(), String> {
-        match answer(channel, READY_TIMEOUT)? {
-            Message::Ready { version } => log::info!(target: "turnpike", "handing over to version {version}"),
-            other => return Err(unexpected(&other)),
-        }
         let sockets = self.listeners.sockets();
         let addresses = sockets.iter().map(|(address, _)| address.clone()).collect();
         let learned = self.shared.hand_over(Instant::now());
+        let process = i32::try_from(std::process::id()).unwrap_or_default();
         let ended = |why: std::io::Error| format!("it did not take the listeners: {why}");
-        channel.send(&Message::Listeners { addresses, learned }).map_err(ended)?;
+        channel.send(&Message::Listeners { addresses, process, learned }).map_err(ended)?;
         for (_, socket) in sockets {
             channel.send_socket(socket).map_err(ended)?;
         }

@@ -4,13 +4,16 @@
 
 use super::channel::{Channel, Message};
 use super::runtime_files::RuntimeFiles;
+use crate::logging;
 use memory::state::Shared;
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, getppid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long the predecessor may take to send its listeners.
@@ -21,8 +24,8 @@ pub struct Successor {
     channel: Mutex<Channel>,
     /// Whether the predecessor has not ended yet.
     predecessor_lives: AtomicBool,
-    /// It has started this process.
-    predecessor: Option<Pid>,
+    /// It serves until this process does.
+    predecessor: OnceLock<Pid>,
 }
 
 impl Successor {
@@ -39,7 +42,7 @@ impl Successor {
         Ok(Self {
             channel: Mutex::new(channel),
             predecessor_lives: AtomicBool::new(true),
-            predecessor: getppid(),
+            predecessor: OnceLock::new(),
         })
     }
 
@@ -56,13 +59,17 @@ impl Successor {
         let ended = |why: std::io::Error| format!("the process that serves did not hand over: {why}");
         let mut channel = self.channel.lock();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        channel.send(&Message::Ready { version }).map_err(ended)?;
+        let process = i32::try_from(std::process::id()).unwrap_or_default();
+        channel.send(&Message::Ready { version, process }).map_err(ended)?;
         let message = channel.receive(Some(LISTENERS_TIMEOUT)).map_err(ended)?;
-        let Message::Listeners { addresses, learned } = message else {
+        let Message::Listeners { addresses, process, learned } = message else {
             return Err(format!(
                 "the process that serves sent something else than its listeners: {message:?}"
             ));
         };
+        if let Some(predecessor) = Pid::from_raw(process) {
+            let _ = self.predecessor.set(predecessor);
+        }
         let mut sockets = Vec::with_capacity(addresses.len());
         for address in addresses {
             sockets.push((address, channel.receive_socket().map_err(ended)?));
@@ -79,9 +86,9 @@ impl Successor {
     /// Has the predecessor stop as this process does: the requests that it still has get the grace period, and no longer one.
     pub fn stop_predecessor(&self) {
         if self.has_predecessor()
-            && let Some(predecessor) = self.predecessor
+            && let Some(predecessor) = self.predecessor.get()
         {
-            let _ = kill_process(predecessor, Signal::TERM);
+            let _ = kill_process(*predecessor, Signal::TERM);
         }
     }
 
@@ -114,6 +121,21 @@ impl Successor {
             self.predecessor_lives.store(false, Ordering::Release);
         }
         Ok(())
+    }
+}
+
+/// What the first process of a new binary does: starts the successor, and ends. The successor is then a child of the system's first process,
+/// as a service is: systemd waits at a stop only for main processes that are children of its own.
+pub fn start_detached(file: &Path) -> ExitCode {
+    let started = Successor::connect().and_then(|_| {
+        let own = std::env::current_exe().map_err(|why| format!("this binary's own path: {why}"))?;
+        let mut command = Command::new(own);
+        command.arg("run").arg("--upgrade").arg("--detached").arg("-c").arg(file);
+        command.stdin(Stdio::inherit()).spawn().map_err(|why| format!("the successor: {why}"))
+    });
+    match started {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(why) => logging::fatal(&why),
     }
 }
 

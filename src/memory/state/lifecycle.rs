@@ -11,6 +11,8 @@ pub struct Lifecycle(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Whether signals are received: before that, one that stops the process would kill it.
+    receives_signals: AtomicBool,
     serving: AtomicBool,
     draining: AtomicBool,
     /// Set when the grace period is over: running streams are then ended with an error event.
@@ -25,6 +27,15 @@ struct Inner {
 pub struct InFlightGuard(Arc<Inner>);
 
 impl Lifecycle {
+    /// A signal stops the process from here on, and does not kill it.
+    pub fn receive_signals(&self) {
+        self.0.receives_signals.store(true, Ordering::Release);
+    }
+
+    pub fn receives_signals(&self) -> bool {
+        self.0.receives_signals.load(Ordering::Acquire)
+    }
+
     /// The listeners are up.
     pub fn serve(&self) {
         self.0.serving.store(true, Ordering::Release);
