@@ -59,6 +59,8 @@ mod read;
 mod reload;
 #[path = "main/repeats.rs"]
 mod repeats;
+#[path = "main/runtime_files.rs"]
+mod runtime_files;
 #[path = "main/serve.rs"]
 mod serve;
 #[path = "main/span_exporter.rs"]

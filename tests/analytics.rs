@@ -3,7 +3,7 @@
 //! That the sums are those of the rows is tested beside the code (`src/memory/ledger/analytics/tests.rs`).
 
 use crate::support::client::client;
-use crate::support::{Gateway, postgres_server, wait};
+use crate::support::{Gateway, stores, wait};
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -40,15 +40,9 @@ const GRAPHS: [&str; 17] = [
     "feedbacks/ai-models",
 ];
 
-/// The same settings on SQLite, and on PostgreSQL where there is one.
+/// The same settings on each store.
 fn gateways() -> Vec<Gateway> {
-    let mut all = vec![Gateway::start(SETTINGS)];
-    if let Some(server) = postgres_server::shared() {
-        let url = server.new_database();
-        let key = "5a".repeat(32);
-        all.push(Gateway::start(&format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")));
-    }
-    all
+    stores::gateways(SETTINGS)
 }
 
 /// The last hour and the next.

@@ -120,10 +120,12 @@ impl Load {
 
 /// `prepare`: what an operator does before the restart of the gateway at this port.
 async fn streams_come_event_by_event_and_a_restart_loses_nothing(
-    balancer: Balancer,
-    gateways: [Gateway; 2],
+    proxy_protocol: bool,
+    start: fn([u16; 2]) -> Option<Balancer>,
     prepare: fn(&Balancer, u16),
 ) {
+    let gateways = [gateway(proxy_protocol), gateway(proxy_protocol)];
+    let Some(balancer) = start([gateways[0].ports.data, gateways[1].ports.data]) else { return };
     let client = client();
     let trace = new_trace();
     let mut body = hello(true);
@@ -159,24 +161,18 @@ async fn streams_come_event_by_event_and_a_restart_loses_nothing(
 
 #[tokio::test]
 async fn haproxy_with_headers() {
-    let gateways = [gateway(false), gateway(false)];
-    let ports = [gateways[0].ports.data, gateways[1].ports.data];
-    let Some(balancer) = Balancer::haproxy("option forwardfor", ports) else { return };
-    streams_come_event_by_event_and_a_restart_loses_nothing(balancer, gateways, |_, _| {}).await;
+    let start = |ports| Balancer::haproxy("option forwardfor", ports);
+    streams_come_event_by_event_and_a_restart_loses_nothing(false, start, |_, _| {}).await;
 }
 
 #[tokio::test]
 async fn haproxy_with_the_proxy_protocol() {
-    let gateways = [gateway(true), gateway(true)];
-    let ports = [gateways[0].ports.data, gateways[1].ports.data];
-    let Some(balancer) = Balancer::haproxy("send-proxy-v2", ports) else { return };
-    streams_come_event_by_event_and_a_restart_loses_nothing(balancer, gateways, |_, _| {}).await;
+    let start = |ports| Balancer::haproxy("send-proxy-v2", ports);
+    streams_come_event_by_event_and_a_restart_loses_nothing(true, start, |_, _| {}).await;
 }
 
 #[tokio::test]
 async fn nginx() {
-    let gateways = [gateway(false), gateway(false)];
-    let ports = [gateways[0].ports.data, gateways[1].ports.data];
-    let Some(balancer) = Balancer::nginx(ports) else { return };
-    streams_come_event_by_event_and_a_restart_loses_nothing(balancer, gateways, Balancer::leave_out).await;
+    streams_come_event_by_event_and_a_restart_loses_nothing(false, Balancer::nginx, Balancer::leave_out)
+        .await;
 }

@@ -11,6 +11,7 @@ use crate::support::{gateway, ports};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -163,7 +164,8 @@ async fn the_header_comes_before_tls() {
     let listener = format!(", {{address: '127.0.0.1:{port}', proxy_protocol: true, tls: {{{files}}}}}");
     let gateway = start(&listener, "127.0.0.1");
     let trace = new_trace();
-    let response = over_tls(port, folder.path(), &trace).await;
+    let answer = over_tls(port, folder.path(), &trace);
+    let response = tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     assert_eq!(caller(&gateway, &trace).await, "203.0.113.9");
 }

@@ -6,7 +6,7 @@
 
 use crate::support::client::client;
 use crate::support::settings::KEY;
-use crate::support::{Gateway, postgres_server, wait};
+use crate::support::{Gateway, stores, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,17 +26,9 @@ providers:
   gone: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:1/v1'}
 ";
 
-fn on_postgres(server: &postgres_server::Server) -> String {
-    let url = server.new_database();
-    let key = "5a".repeat(32);
-    format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")
-}
-
-/// The same settings on SQLite, and on PostgreSQL where there is one.
+/// The same settings on each store.
 pub(crate) fn gateways() -> Vec<Gateway> {
-    let mut all = vec![Gateway::start(SETTINGS)];
-    all.extend(postgres_server::shared().map(|server| Gateway::start(&on_postgres(server))));
-    all
+    stores::gateways(SETTINGS)
 }
 
 pub(crate) async fn operate(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {

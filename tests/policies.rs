@@ -4,20 +4,14 @@
 
 use crate::support::Gateway;
 use crate::support::client::client;
-use crate::support::postgres_server;
 use crate::support::settings::{KEY, STANDARD};
+use crate::support::stores;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// The same settings on SQLite, and on PostgreSQL where there is one.
+/// The same settings on each store.
 fn gateways() -> Vec<Gateway> {
-    let mut all = vec![Gateway::start(STANDARD)];
-    if let Some(server) = postgres_server::shared() {
-        let url = server.new_database();
-        let key = "5a".repeat(32);
-        all.push(Gateway::start(&format!("{STANDARD}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")));
-    }
-    all
+    stores::gateways(STANDARD)
 }
 
 async fn send(gateway: &Gateway, key: &str, method: Method, path: &str, body: &Value) -> (u16, Value) {

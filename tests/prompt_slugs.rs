@@ -4,7 +4,7 @@
 
 use crate::support::client::client;
 use crate::support::settings::KEY;
-use crate::support::{Gateway, postgres_server};
+use crate::support::{Gateway, stores};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -15,15 +15,9 @@ providers:
   emulator: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
 ";
 
-/// The same settings on SQLite, and on PostgreSQL where there is one.
+/// The same settings on each store.
 fn gateways() -> Vec<Gateway> {
-    let mut all = vec![Gateway::start(SETTINGS)];
-    if let Some(server) = postgres_server::shared() {
-        let url = server.new_database();
-        let key = "5a".repeat(32);
-        all.push(Gateway::start(&format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")));
-    }
-    all
+    stores::gateways(SETTINGS)
 }
 
 async fn sent(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {

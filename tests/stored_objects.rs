@@ -3,7 +3,7 @@
 //! On the running binary with its own database. Who may call is in `control_access`.
 
 use crate::support::client::{client, new_trace};
-use crate::support::{Gateway, postgres_server, wait};
+use crate::support::{Gateway, postgres_server, stores, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -18,18 +18,9 @@ providers:
   of-file: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
 ";
 
-/// The same settings on SQLite, and on PostgreSQL where there is one.
+/// The same settings on each store.
 fn gateways() -> Vec<Gateway> {
-    let mut all = vec![Gateway::start(SETTINGS)];
-    if let Some(server) = postgres_server::shared() {
-        all.push(Gateway::start(&on_postgres(&server.new_database())));
-    }
-    all
-}
-
-fn on_postgres(url: &str) -> String {
-    let key = "5a".repeat(32);
-    format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")
+    stores::gateways(SETTINGS)
 }
 
 async fn call(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
@@ -235,7 +226,7 @@ async fn a_provider_goes_out_of_use_when_it_expires() {
 #[tokio::test]
 async fn gateways_on_one_database_share_what_is_stored() {
     let Some(server) = postgres_server::shared() else { return };
-    let settings = on_postgres(&server.new_database());
+    let settings = format!("{SETTINGS}{}", stores::settings(&server.new_database(), ""));
     let one = Gateway::start(&settings);
     let two = Gateway::start(&settings);
     provider_and_config(&one).await;
@@ -254,7 +245,7 @@ async fn gateways_on_one_database_share_what_is_stored() {
 async fn requests_go_on_without_the_database() {
     // Its own: it is stopped.
     let Some(server) = postgres_server::Server::start() else { return };
-    let gateway = Gateway::start(&on_postgres(&server.new_database()));
+    let gateway = Gateway::start(&format!("{SETTINGS}{}", stores::settings(&server.new_database(), "")));
     provider_and_config(&gateway).await;
     let snapshot = gateway.folder().join("data/snapshot.sealed");
     wait::until("the snapshot on disk", async || snapshot.exists().then_some(())).await;

@@ -9,7 +9,7 @@ mod graphs;
 mod groups;
 
 use super::call::Call;
-use super::field::{Field, Type, optional, required};
+use super::field::{Field, Type, concat_fields, required};
 use super::log_filter::{self, FIELDS};
 use super::logs;
 pub(super) use feedback::ROUTES as FEEDBACK_ROUTES;
@@ -37,26 +37,10 @@ const TIMES: [Field; 2] = [
 ];
 
 /// The parameters of all calls but groups.
-const COMMON: [Field; 25] = joined(TIMES, FIELDS);
+const COMMON: [Field; 25] = concat_fields(&TIMES, &FIELDS);
 
 /// The time that a call is about which names only its end, or neither.
 const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);
-
-/// Two tables as one.
-const fn joined<const A: usize, const B: usize, const N: usize>(a: [Field; A], b: [Field; B]) -> [Field; N] {
-    let mut all = [optional("", Type::Any, ""); N];
-    let mut at = 0;
-    while at < N {
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        let field = if at < A { a[at] } else { b[at - A] };
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        {
-            all[at] = field;
-        }
-        at += 1;
-    }
-    all
-}
 
 /// Which requests a call is about.
 struct Subject {

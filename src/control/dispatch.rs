@@ -133,14 +133,7 @@ async fn serve(
 /// Gives a request the service key that its client's certificate stands for.
 pub(super) fn present_certificate(parts: &mut Parts, snapshot: &SettingsSnapshot) {
     let auth = &snapshot.settings.auth;
-    let Some(certificate) =
-        parts.extensions.get::<ClientCertificate>().filter(|_| !auth.client_certificates.is_empty())
-    else {
-        return;
-    };
-    if !ClientCertificate::may_stand_for_key(&parts.headers) {
-        return;
-    }
+    let Some(certificate) = parts.extensions.get::<ClientCertificate>() else { return };
     let found = key_of_certificate(certificate, auth, &parts.headers, &parts.uri, &snapshot.service_keys);
     parts.headers.extend(found.map(|(name, value)| (Some(name), value)));
 }

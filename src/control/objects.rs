@@ -51,7 +51,7 @@ pub fn object_kinds() -> Vec<ObjectKind> {
     for route in routes() {
         let Some(name) = name(route.path) else { continue };
         match (route.method, parent(name)) {
-            ("GET", _) if is_list(route) => {
+            ("GET", _) if route.is_list() => {
                 entry(&mut kinds, name).list.get_or_insert_with(|| list(route));
             }
             ("POST", _) if is_creation(route) => entry(&mut kinds, name).create = Some(route.path),
@@ -82,10 +82,6 @@ fn name(path: &'static str) -> Option<&'static str> {
 fn parent(name: &'static str) -> Option<&'static str> {
     let (parent, last) = name.rsplit_once('/')?;
     (last.starts_with('{') && !last.starts_with("{*")).then_some(parent)
-}
-
-fn is_list(route: &Route) -> bool {
-    route.parameters().any(|field| field.name == "current_page")
 }
 
 fn is_creation(route: &Route) -> bool {
@@ -148,7 +144,7 @@ mod tests {
             let count = match route.method {
                 // The same list under two paths.
                 "GET" if route.path == "/v1/admin/workspaces" => continue,
-                "GET" if is_list(route) => {
+                "GET" if route.is_list() => {
                     uses(route.path, |kind| [kind.list.as_ref().map(|list| list.path), None])
                 }
                 "POST" if is_creation(route) => uses(route.path, |kind| [kind.create, None]),

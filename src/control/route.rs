@@ -243,7 +243,12 @@ impl Route {
     /// Whether a parameter that is not in its tables is refused. A list without the filter that its client has
     /// misspelled has other objects than the client asked for, and the first of them may be deleted for another.
     pub fn refuses_others(&self) -> bool {
-        !self.ignores_others && self.parameters().any(|field| field.name == "current_page")
+        !self.ignores_others && self.is_list()
+    }
+
+    /// Whether its response is a page of a list.
+    pub fn is_list(&self) -> bool {
+        self.parameters().any(|field| field.name == "current_page")
     }
 
     pub(crate) const fn for_clients(mut self) -> Self {

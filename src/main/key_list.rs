@@ -2,6 +2,7 @@
 //!
 //! Never a secret: a key has its public id only.
 
+use super::object_table::{aligned, visible};
 use jiff::Timestamp;
 use memory::auth::key_body::KeyBody;
 use memory::store::{Catalog, Kind, Record, Status};
@@ -69,28 +70,23 @@ impl Key {
 
 /// A line for each key, and its scopes below it.
 fn table(keys: &[Key], now: Timestamp) -> String {
-    let mut rows = vec![["ID", "PUBLIC ID", "NAME", "TYPE", "WORKSPACE", "STATUS"].map(str::to_owned)];
+    let mut rows =
+        vec![["ID", "PUBLIC ID", "NAME", "TYPE", "WORKSPACE", "STATUS"].map(str::to_owned).to_vec()];
     rows.extend(keys.iter().map(|key| {
         let body = key.body.as_ref();
         let name = body.map_or("-", |body| &body.name);
         let kind = body.map_or("-", |body| body.kind.as_str());
-        [&key.id, &key.public_id, name, kind, &key.workspace, key.status(now)].map(str::to_owned)
+        let cells: [&str; 6] = [&key.id, &key.public_id, name, kind, &key.workspace, key.status(now)];
+        cells.map(visible).to_vec()
     }));
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
     let scopes = std::iter::once(Vec::new()).chain(keys.iter().map(|key| {
         let body = key.body.as_ref();
         body.map(scope_lines).unwrap_or_default()
     }));
     let mut out = String::new();
-    for (row, scopes) in rows.iter().zip(scopes) {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+    for (row, scopes) in aligned(&rows).lines().zip(scopes) {
         // Writing into a String cannot fail.
-        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        let _ = writeln!(out, "{row}");
         for line in scopes {
             let _ = writeln!(out, "    {line}");
         }

@@ -36,8 +36,8 @@ impl ObjectApi {
         }
         let key = match (&connection.key, &connection.key_file) {
             (Some(key), _) => Some(key.clone()),
-            (None, Some(file)) => Some(text(file)?.trim().to_owned()),
-            (None, None) => variable("TURNPIKE_KEY"),
+            (None, Some(file)) => Some(Secret::new(text(file)?.trim())),
+            (None, None) => variable("TURNPIKE_KEY").map(Secret::new),
         };
         // No redirect that would take the key along.
         let mut client = Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
@@ -47,7 +47,7 @@ impl ObjectApi {
             client = found.into_iter().fold(client, reqwest::blocking::ClientBuilder::add_root_certificate);
         }
         let client = client.build().map_err(|why| caused(&why))?;
-        Ok(Self { client, base, key: key.map(Secret::new) })
+        Ok(Self { client, base, key })
     }
 
     /// The response to a call.
@@ -75,10 +75,15 @@ impl ObjectApi {
             call = call.json(body);
         }
         let unreachable = |why: &reqwest::Error| {
-            format!("{}: {}. --url names another control port", self.base, caused(why))
+            format!("{}: {}. --url names another control port", self.origin(), caused(why))
         };
         let response = call.send().map_err(|why| unreachable(&why))?;
         self.read(response)
+    }
+
+    /// The address for messages: without a password that it may have.
+    fn origin(&self) -> String {
+        self.base.origin().ascii_serialization()
     }
 
     fn read(&self, response: Response) -> Result<Value, String> {
@@ -87,14 +92,14 @@ impl ObjectApi {
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
             return if body.is_null() {
-                Err(format!("{}: {status}, without JSON", self.base))
+                Err(format!("{}: {status}, without JSON", self.origin()))
             } else {
                 Ok(body)
             };
         }
         let mut why = match body.pointer("/error/message").and_then(Value::as_str) {
             Some(message) => format!("{}: {message}", status.as_u16()),
-            None => format!("{}: {status}; is this the control port?", self.base),
+            None => format!("{}: {status}; is this the control port?", self.origin()),
         };
         let details = body.pointer("/error/details").and_then(Value::as_array);
         // One is the message.

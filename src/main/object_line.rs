@@ -5,8 +5,10 @@
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command, Subcommand};
 use control::object_kinds;
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use words::config::secret::Secret;
 
 /// What is done with objects of the control API of a running gateway.
 #[derive(Debug, Subcommand)]
@@ -80,14 +82,18 @@ pub struct Connection {
     #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
     pub url: Option<String>,
     /// A service key with the scopes for the call. Others can see it in the list of processes: better is the variable TURNPIKE_KEY.
-    #[arg(long, value_name = "KEY", conflicts_with = "key_file")]
-    pub key: Option<String>,
+    #[arg(long, value_name = "KEY", conflicts_with = "key_file", value_parser = secret)]
+    pub key: Option<Secret>,
     /// A file with the service key.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub key_file: Option<PathBuf>,
     /// A file with the certificates (PEM) that the gateway's is checked with, beside those of the system.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub ca_file: Option<PathBuf>,
+}
+
+fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {

@@ -68,7 +68,7 @@ fn text(value: Option<&Value>) -> String {
 }
 
 /// Control characters as escapes: a name may be anything, and a terminal obeys some of them.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let shown =
         |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
     text.chars().map(shown).collect()
@@ -82,7 +82,7 @@ fn clipped(text: &str) -> String {
 }
 
 /// Rows with cells of equal width, and nothing after the last one.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         rows.iter()

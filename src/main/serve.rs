@@ -59,7 +59,7 @@ use words::settings::{Listener, Settings, TlsFiles};
 
 /// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place.
 pub fn run(file: &Path, takes_over: bool) -> ExitCode {
-    let successor = match takes_over.then(Successor::connect).transpose() {
+    let successor = match takes_over.then(Successor::start).transpose() {
         Ok(successor) => successor.map(Arc::new),
         Err(why) => return logging::fatal(&why),
     };
@@ -379,11 +379,10 @@ impl<'a> Listening<'a> {
         }
         let app = CheckedApp::new(app, has_header.then(|| Arc::clone(&self.header)));
         let mut service = Service::new(name.to_owned(), app);
-        if !has_header {
-            return self.open(service, listeners, threads);
+        if has_header {
+            let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
+            service.endpoints().set_pre_tls_callback(header);
         }
-        let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
-        service.endpoints().set_pre_tls_callback(header);
         self.open(service, listeners, threads)
     }
 

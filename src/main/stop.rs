@@ -117,7 +117,7 @@ impl ShutdownSignals {
             Ok(successor) => {
                 let _ =
                     sd_notify::notify(&[NotifyState::MainPid(*successor), NotifyState::Status("serving")]);
-                self.shared.lifecycle.drain();
+                self.shared.lifecycle.hand_over();
                 let left = self.shared.lifecycle.in_flight();
                 log::info!(target: "turnpike", "process {successor} serves now; {left} requests end here");
                 self.predecessor.report_metrics_while_draining();
@@ -179,7 +179,7 @@ pub struct Drain {
 impl BackgroundService for Drain {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let _ = shutdown.wait_for(|down| *down).await;
-        // Already done after SIGTERM. After a hand-over, this process must not be ready any more either.
+        // Already done after SIGTERM and after a hand-over.
         self.shared.lifecycle.drain();
         match signal(SignalKind::interrupt()) {
             Ok(mut interrupt) => {

@@ -344,9 +344,6 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
 fn present_certificate(session: &mut Session, snapshot: &SettingsSnapshot) {
     let Some(certificate) = ClientCertificate::of(session.as_downstream()) else { return };
     let header = session.req_header();
-    if !ClientCertificate::may_stand_for_key(&header.headers) {
-        return;
-    }
     let auth = &snapshot.settings.auth;
     let found = key_of_certificate(certificate, auth, &header.headers, &header.uri, &snapshot.service_keys);
     if let Some((name, value)) = found {

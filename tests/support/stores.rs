@@ -2,7 +2,7 @@
 //!
 //! The gateways that a test starts on its own thread get a new database each. Not for the shared gateway.
 
-use super::postgres_server;
+use super::{Gateway, postgres_server};
 use std::cell::Cell;
 
 thread_local! {
@@ -35,6 +35,13 @@ pub(crate) fn of_gateway(before: Option<&str>) -> String {
         Some(server) => settings(&server.new_database(), ""),
         None => String::new(),
     }
+}
+
+/// Gateways with these settings: on SQLite, and on PostgreSQL where there is one.
+pub(crate) fn gateways(of: &str) -> Vec<Gateway> {
+    let on_postgres =
+        postgres_server::shared().map(|server| format!("{of}{}", settings(&server.new_database(), "")));
+    std::iter::once(of.to_owned()).chain(on_postgres).map(|yaml| Gateway::start(&yaml)).collect()
 }
 
 /// The settings of a store at this URL.

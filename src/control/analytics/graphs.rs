@@ -1,9 +1,9 @@
 //! `/analytics/graphs/…` and `/analytics/summary/cache`: one number in time. The graphs of feedback are in `feedback`.
 
 use super::buckets::{Granularity, MAX_BUCKETS, starts};
-use super::{COMMON, Subject, Sum, average_latency, cents, joined, percent, ratio, rounded, sums, time};
+use super::{COMMON, Subject, Sum, average_latency, cents, percent, ratio, rounded, sums, time};
 use crate::call::Call;
-use crate::field::{Field, Type, optional, required};
+use crate::field::{Field, Type, concat_fields, optional, required};
 use crate::reply::Reply;
 use crate::route::{Access, Route, Shape, get};
 use jiff::tz::TimeZone;
@@ -24,7 +24,7 @@ const IN_TIME: [Field; 2] = [
     ),
     optional("timezone", Type::Text(64), "Where days and weeks begin, as `Europe/Berlin`; UTC by default."),
 ];
-pub(super) const QUERY: [Field; 27] = joined(COMMON, IN_TIME);
+pub(super) const QUERY: [Field; 27] = concat_fields(&COMMON, &IN_TIME);
 
 pub(super) const GRAPH: Shape = Shape::Object(&[
     required("summary", Type::AnyObject, "Of the whole range."),

@@ -1,9 +1,9 @@
 //! `/analytics/groups/…` and `/logs/groups/…`: sums by one property of requests.
 
 use super::columns::{Column, NAMES, ORDERS, cost};
-use super::{Subject, Sum, joined, ratio, rounded, sums, time};
+use super::{Subject, Sum, ratio, rounded, sums, time};
 use crate::call::{Call, by_id_or_slug};
-use crate::field::{Field, Type, nullable, optional, required};
+use crate::field::{Field, Type, concat_fields, nullable, optional, required};
 use crate::log_filter::FIELDS;
 use crate::page::{self, Page};
 use crate::records::{member, members};
@@ -26,7 +26,7 @@ const TIMES: [Field; 2] = [
     ),
     optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
 ];
-const COMMON: [Field; 25] = joined(TIMES, FIELDS);
+const COMMON: [Field; 25] = concat_fields(&TIMES, &FIELDS);
 
 const CHOICES: [Field; 3] = [
     optional(
@@ -41,7 +41,7 @@ const CHOICES: [Field; 3] = [
         "`desc` by default. Equals are in order of their value.",
     ),
 ];
-const QUERY: [Field; 28] = joined(COMMON, CHOICES);
+const QUERY: [Field; 28] = concat_fields(&COMMON, &CHOICES);
 
 const ITEM: &[Field] = &[
     required("requests", Type::Any, "How many requests."),

@@ -28,17 +28,18 @@ impl<'a> Scopes<'a> {
         if path.segments().is_empty() {
             return self.values.last().copied().filter(|value| !value.is_null());
         }
-        let below =
-            |scope: &'a Value| path.segments().iter().try_fold(scope, |value, name| member(value, name));
-        self.values.iter().rev().find_map(|scope| below(scope)).filter(|value| !value.is_null())
+        self.values.iter().rev().find_map(|scope| below(scope, path)).filter(|value| !value.is_null())
     }
 
     /// Whether any scope has the name, also where its value is `null`.
     pub fn has(&self, path: &Path) -> bool {
-        let below =
-            |scope: &'a Value| path.segments().iter().try_fold(scope, |value, name| member(value, name));
-        self.values.iter().any(|scope| below(scope).is_some())
+        self.values.iter().any(|scope| below(scope, path).is_some())
     }
+}
+
+/// What the path leads to in this scope.
+fn below<'a>(scope: &'a Value, path: &Path) -> Option<&'a Value> {
+    path.segments().iter().try_fold(scope, |value, name| member(value, name))
 }
 
 fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {

@@ -41,11 +41,11 @@ impl BackgroundService for CertificateReloader {
                 match certificate.reload() {
                     Ok(true) => {
                         self.show_expiry(certificate);
-                        log::info!(target: "turnpike", "certificate reloaded");
+                        log::info!(target: "turnpike", "reloaded the files of certificate {}", certificate.file().display());
                     }
                     Ok(false) => {}
                     Err(why) => {
-                        log::error!(target: "turnpike", "certificate not reloaded, the previous one stays in use: {why}");
+                        log::error!(target: "turnpike", "certificate not reloaded, its files of before stay in use (client_ca and client_crl, too): {why}");
                     }
                 }
             }

@@ -21,8 +21,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
-    /// The successor could start.
-    Ready { version: String, process: i32 },
+    /// The successor runs, and begins to check everything.
+    Started { version: String, process: i32 },
+    /// It could start.
+    Ready,
     /// The successor cannot start, or cannot serve.
     Failed { why: String },
     /// What the predecessor has. One socket for each address follows.

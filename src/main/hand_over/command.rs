@@ -1,12 +1,10 @@
 //! `turnpike upgrade`: has the running process start its successor, and waits for the outcome.
 
-use super::runtime_files::RuntimeFiles;
+use crate::runtime_files::{Request, RuntimeFiles};
 use crate::{logging, output};
-use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A little longer than the process itself waits.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -26,32 +24,15 @@ fn upgrade(to: Option<&Path>, pid: Option<i32>) -> Result<String, String> {
          without it, send SIGQUIT to a process whose binary or settings have changed",
     )?;
     let folder = files.folder().display();
-    let pid = pid.or_else(|| files.process()).and_then(Pid::from_raw);
+    let pid = pid.or_else(|| files.process());
     let pid = pid.ok_or_else(|| format!("no process that serves: {folder} names none; name it by --pid"))?;
-    // Others than root can signal their own processes only, and in a sandbox not even see them.
-    if rustix::process::geteuid().is_root() && !files.is_of_its_user(pid.as_raw_nonzero().get()) {
-        let id = pid.as_raw_nonzero();
-        return Err(format!("process {id} is not one of the user whose folder {folder} is, or has ended"));
-    }
     let to =
         to.map(|file| file.canonicalize().map_err(|why| format!("{}: {why}", file.display()))).transpose()?;
-    files.request(to.as_deref()).map_err(|why| format!("{folder}: {why}"))?;
-    kill_process(pid, Signal::QUIT).map_err(|why| format!("process {}: {why}", pid.as_raw_nonzero()))?;
-    let deadline = Instant::now() + TIMEOUT;
-    while Instant::now() < deadline {
-        if let Some(outcome) = files.outcome() {
-            return outcome.map_err(|why| format!("not upgraded, the process that served serves on: {why}"));
-        }
-        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
-            return Err(format!("process {} has ended", pid.as_raw_nonzero()));
-        }
-        sleep(Duration::from_millis(20));
-    }
-    let seconds = TIMEOUT.as_secs();
-    Err(format!(
-        "process {} did not hand over within {seconds} s. A version without `turnpike upgrade` cannot: restart the service",
-        pid.as_raw_nonzero()
-    ))
+    files.name_program(to.as_deref()).map_err(|why| format!("{folder}: {why}"))?;
+    let outcome = files.signal_and_wait(Request::Upgrade, pid, TIMEOUT).map_err(|why| {
+        format!("{why}. A version without `turnpike upgrade` cannot be replaced so: restart the service")
+    })?;
+    outcome.map_err(|why| format!("not upgraded, the process that served serves on: {why}"))
 }
 
 /// As [`run`], with the binary of this command: the package has put it where the running one was.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   turnpike upgrade ──SIGQUIT──> predecessor                                   successor
-//!                                     │ starts it, with a socket as its input ─────>│ checks settings, store and itself
+//!                                     │ starts it, with a socket as its input ─────>│
+//!                                     │<─────────────────────────────── Started ────│ checks settings, store and itself
 //!                                     │<───────────────────────────────── Ready ────│ (or Failed: the predecessor goes on)
 //!                                     │── Listeners: sockets, what was learned ────>│ accepts beside the predecessor
 //!                                     │<─────────────────────────────── Serving ────│
@@ -19,11 +20,9 @@ mod channel;
 mod command;
 mod listener_table;
 mod predecessor;
-mod runtime_files;
 mod successor;
 
 pub use command::{program_has_changed, run, run_own_binary};
 pub use listener_table::ListenerTable;
 pub use predecessor::Predecessor;
-pub use runtime_files::RuntimeFiles;
 pub use successor::{Successor, announce_process, start_detached};

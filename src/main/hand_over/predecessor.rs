@@ -4,7 +4,7 @@
 
 use super::channel::{Channel, Message};
 use super::listener_table::ListenerTable;
-use super::runtime_files::RuntimeFiles;
+use crate::runtime_files::{Request, RuntimeFiles};
 use jiff::Timestamp;
 use memory::limits::Limits;
 use memory::state::Shared;
@@ -42,9 +42,39 @@ pub struct Predecessor {
     program: PathBuf,
     files: Option<RuntimeFiles>,
     /// The one that is starting.
-    starting: Mutex<Option<Pid>>,
+    starting: Mutex<Starting>,
     /// The one that serves.
     successor: OnceLock<Mutex<Channel>>,
+}
+
+/// The successor that is starting.
+#[derive(Default)]
+enum Starting {
+    #[default]
+    No,
+    Process(Pid),
+    /// This process is to stop: there is to be none.
+    GivenUp,
+}
+
+impl Starting {
+    /// `false`: it is not to start.
+    fn begin(&mut self, successor: Pid) -> bool {
+        if matches!(self, Self::GivenUp) {
+            return false;
+        }
+        *self = Self::Process(successor);
+        true
+    }
+
+    /// It serves, or has ended. `false`: it was given up meanwhile.
+    fn end(&mut self) -> bool {
+        if matches!(self, Self::GivenUp) {
+            return false;
+        }
+        *self = Self::No;
+        true
+    }
 }
 
 impl Predecessor {
@@ -83,23 +113,29 @@ impl Predecessor {
         let program = program.unwrap_or_else(|| self.program.clone());
         let problem = |why: String| format!("{}: {why}", program.display());
         let mut channel = self.start(&program).map_err(problem)?;
-        let process = match answer(&mut channel, READY_TIMEOUT).map_err(problem)? {
-            Message::Ready { version, process } => {
-                log::info!(target: "turnpike", "handing over to version {version}");
+        let process = match answer(&mut channel, FIRST_TIMEOUT).map_err(problem)? {
+            Message::Started { version, process } => {
+                log::info!(target: "turnpike", "version {version} starts as process {process}");
                 process
             }
             other => return Err(problem(unexpected(&other))),
         };
         let successor = Pid::from_raw(process).ok_or_else(|| problem("it has no process id".to_owned()))?;
-        *self.starting.lock() = Some(successor);
-        let outcome = self.lead(&mut channel);
-        *self.starting.lock() = None;
+        let outcome = match self.starting.lock().begin(successor) {
+            true => self.lead(&mut channel),
+            false => Err("this process is to stop".to_owned()),
+        };
+        if outcome.is_ok() && !self.starting.lock().end() {
+            // Whoever has given it up has ended it.
+            return Err(problem("this process is to stop".to_owned()));
+        }
         match outcome {
             Ok(()) => {
                 let _ = self.successor.set(Mutex::new(channel));
                 Ok(process.unsigned_abs())
             }
             Err(why) => {
+                self.starting.lock().end();
                 let _ = kill_process(successor, Signal::KILL);
                 Err(problem(why))
             }
@@ -138,8 +174,12 @@ impl Predecessor {
         }
     }
 
-    /// From the listeners until the successor serves.
+    /// From the successor's start until it serves.
     fn lead(&self, channel: &mut Channel) -> Result<(), String> {
+        match answer(channel, READY_TIMEOUT)? {
+            Message::Ready => {}
+            other => return Err(unexpected(&other)),
+        }
         let sockets = self.listeners.sockets();
         let addresses = sockets.iter().map(|(address, _)| address.clone()).collect();
         let learned = self.shared.hand_over(Instant::now());
@@ -158,17 +198,19 @@ impl Predecessor {
 
     /// Ends a successor that is starting: this process is to stop, and not to be followed.
     pub fn give_up(&self) {
-        if let Some(child) = *self.starting.lock() {
-            let _ = kill_process(child, Signal::TERM);
+        if let Starting::Process(successor) = std::mem::replace(&mut *self.starting.lock(), Starting::GivenUp)
+        {
+            let _ = kill_process(successor, Signal::KILL);
         }
     }
 
     /// Leaves the outcome for the command that waits for it.
     pub fn report(&self, outcome: &Result<u32, String>) {
-        let Some(files) = &self.files else { return };
-        let outcome = outcome.as_ref().map(ToString::to_string).map_err(Clone::clone);
-        if let Err(why) = files.set_outcome(&outcome) {
-            log::warn!(target: "turnpike", "the outcome of the upgrade is not in {}: {why}", files.folder().display());
+        if let Some(files) = &self.files {
+            files.leave_outcome(
+                Request::Upgrade,
+                &outcome.as_ref().map(ToString::to_string).map_err(Clone::clone),
+            );
         }
     }
 

@@ -3,8 +3,8 @@
 //! Nothing is taken before everything else that a start needs has succeeded.
 
 use super::channel::{Channel, Message};
-use super::runtime_files::RuntimeFiles;
 use crate::logging;
+use crate::runtime_files::RuntimeFiles;
 use memory::state::Shared;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +31,7 @@ pub struct Successor {
 impl Successor {
     /// # Errors
     /// No process has started this one as its successor.
-    pub fn connect() -> Result<Self, String> {
+    fn connect() -> Result<Self, String> {
         let alone = || {
             "run --upgrade is how a running process starts its successor: use `turnpike upgrade` instead"
                 .to_owned()
@@ -46,6 +46,19 @@ impl Successor {
         })
     }
 
+    /// As [`Successor::connect`], and says which process this is: from here on the predecessor can end it.
+    ///
+    /// # Errors
+    /// No process has started this one as its successor, or it has ended.
+    pub fn start() -> Result<Self, String> {
+        let successor = Self::connect()?;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let process = i32::try_from(std::process::id()).unwrap_or_default();
+        let sent = successor.channel.lock().send(&Message::Started { version, process });
+        sent.map_err(|why| format!("the process that serves is gone: {why}"))?;
+        Ok(successor)
+    }
+
     /// Says why this process cannot serve. The predecessor goes on.
     pub fn fail(&self, why: &str) {
         let _ = self.channel.lock().send(&Message::Failed { why: why.to_owned() });
@@ -58,9 +71,7 @@ impl Successor {
     pub fn take_over(&self, shared: &Shared) -> Result<Vec<(String, OwnedFd)>, String> {
         let ended = |why: std::io::Error| format!("the process that serves did not hand over: {why}");
         let mut channel = self.channel.lock();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let process = i32::try_from(std::process::id()).unwrap_or_default();
-        channel.send(&Message::Ready { version, process }).map_err(ended)?;
+        channel.send(&Message::Ready).map_err(ended)?;
         let message = channel.receive(Some(LISTENERS_TIMEOUT)).map_err(ended)?;
         let Message::Listeners { addresses, process, learned } = message else {
             return Err(format!(

@@ -15,6 +15,8 @@ struct Inner {
     receives_signals: AtomicBool,
     serving: AtomicBool,
     draining: AtomicBool,
+    /// Another process serves at the same addresses.
+    handed_over: AtomicBool,
     /// Set when the grace period is over: running streams are then ended with an error event.
     aborting: AtomicBool,
     in_flight: AtomicU64,
@@ -47,6 +49,13 @@ impl Lifecycle {
         self.0.drain_notify.notify_waiters();
     }
 
+    /// Another process serves in place of this one, which only ends its requests. Whoever still has a connection to this one, such as a
+    /// balancer, gets the readiness of the service.
+    pub fn hand_over(&self) {
+        self.0.handed_over.store(true, Ordering::Release);
+        self.drain();
+    }
+
     /// The grace period is over.
     pub fn abort(&self) {
         self.0.aborting.store(true, Ordering::Release);
@@ -54,7 +63,8 @@ impl Lifecycle {
     }
 
     pub fn is_ready(&self) -> bool {
-        self.0.serving.load(Ordering::Acquire) && !self.is_draining()
+        self.0.handed_over.load(Ordering::Acquire)
+            || self.0.serving.load(Ordering::Acquire) && !self.is_draining()
     }
 
     pub fn is_draining(&self) -> bool {
@@ -129,5 +139,7 @@ mod tests {
         assert_eq!(lifecycle.in_flight(), 1);
         drop(request);
         assert_eq!(lifecycle.in_flight(), 0);
+        lifecycle.hand_over();
+        assert!(lifecycle.is_ready() && lifecycle.is_draining(), "another process serves");
     }
 }

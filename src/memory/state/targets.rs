@@ -162,17 +162,15 @@ impl TargetRegistry {
     /// Closes the breakers of all targets that match `config` and `index` (`None` matches any) and clears their
     /// failures. Returns how many were open or half-open.
     pub fn reset(&self, config: Option<&str>, index: Option<&str>) -> usize {
-        let matches = |target: &&Arc<TargetState>| {
-            let TargetId { config: of_config, index: at, .. } = &target.id;
+        let is_meant = |of_config: &str, at: &str| {
             config.is_none_or(|config| config == of_config) && index.is_none_or(|index| index == at)
         };
+        let matches = |target: &&Arc<TargetState>| is_meant(&target.id.config, &target.id.index);
         let matching: Vec<_> = self.entries.lock().values().filter(matches).cloned().collect();
         let of_targets = matching.iter().filter(|target| target.reset()).count();
         // Those that another process has handed over, and that no config has here yet.
         let mut carried = self.carried.lock();
-        let kept = carried.iter_mut().filter(|((of_config, at, _), _)| {
-            config.is_none_or(|config| config == of_config) && index.is_none_or(|index| index == at)
-        });
+        let kept = carried.iter_mut().filter(|((of_config, at, _), _)| is_meant(of_config, at));
         of_targets + kept.filter_map(|(_, memory)| memory.breaker.reset().then_some(())).count()
     }
 }

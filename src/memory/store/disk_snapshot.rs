@@ -6,13 +6,13 @@ use super::rows::record;
 use super::sealing::{Keyring, NONCE_LEN, random};
 use super::sql::{Dialect, ResultRow, Value, WrongType};
 use super::statements::values;
-use super::{Catalog, Kind, Record, Sealed, StoreError, create_private, make_private_folder};
+use super::{Catalog, Kind, Record, Sealed, StoreError, create_private, folder_of, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Serialize, Serializer};
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -41,8 +41,7 @@ impl DiskSnapshot {
     /// # Errors
     /// `Full`, `Unavailable`: what the system refuses. The previous file is still there.
     pub fn save(&self, catalog: &Catalog, keys: &Keyring) -> Result<(), StoreError> {
-        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder_of(&self.file);
         let part = self.file.with_extension(format!("part.{}", std::process::id()));
         let open = || {
             make_private_folder(folder)?;

@@ -3,7 +3,7 @@
 //! Not here: sealing, and where `rekey` gets a new key.
 
 use super::sealing::{KEY_BYTES, Keyring, random};
-use super::{StoreError, create_private, make_private_folder};
+use super::{StoreError, create_private, folder_of, make_private_folder};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
@@ -96,7 +96,7 @@ pub(crate) fn make_file(file: &Path) -> Result<bool, StoreError> {
     let failed = |why: std::io::Error| {
         StoreError::Unavailable(format!("the master key {} cannot be made: {why}", file.display()))
     };
-    let folder = folder(file);
+    let folder = folder_of(file);
     make_private_folder(folder).map_err(failed)?;
     let whole = write_new(file, &[generate()?], folder).map_err(failed)?;
     // A second process that starts at the same time must not replace the key of the first: a link fails where one is.
@@ -136,11 +136,7 @@ fn write_new(file: &Path, keys: &[[u8; KEY_BYTES]], like: &Path) -> std::io::Res
 }
 
 fn sync_directory(file: &Path) -> std::io::Result<()> {
-    File::open(folder(file))?.sync_all()
-}
-
-fn folder(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    File::open(folder_of(file))?.sync_all()
 }
 
 fn warn_if_readable_by_others(file: &Path) {

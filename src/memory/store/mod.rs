@@ -41,7 +41,7 @@ pub(crate) use open_files::OpenFiles;
 pub use options::{Location, StoreOptions};
 pub use pepper::Pepper;
 pub use private_file::write_private;
-pub(crate) use private_file::{create_private, make_private, make_private_folder};
+pub(crate) use private_file::{create_private, folder_of, make_private, make_private_folder};
 pub use record::{Change, Record, Sealed, Status};
 pub use schema::Schema;
 pub use state_dir::{StateDir, StateDirSource};

@@ -11,17 +11,17 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes the file and its folder readable by their owner alone, where they are not there yet.
 pub(crate) fn make_private(file: &Path) -> io::Result<()> {
     let folder = folder_of(file);
-    make_private_folder(&folder)?;
+    make_private_folder(folder)?;
     check_link(file)?;
     if file.exists() {
         return Ok(());
     }
-    match create_private(file, &folder) {
+    match create_private(file, folder) {
         // Another process was faster.
         Err(why) if why.kind() == ErrorKind::AlreadyExists && file.exists() => Ok(()),
         Err(why) if file.is_symlink() => {
@@ -60,7 +60,7 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     }
     let above = folder_of(folder);
     if above != folder {
-        make_private_folder(&above)?;
+        make_private_folder(above)?;
     }
     match DirBuilder::new().mode(0o700).create(folder) {
         // Another process was faster.
@@ -69,7 +69,7 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
         Ok(()) => {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let made = rustix::fs::open(folder, flags, Mode::empty())?;
-            keep_owner(&File::from(made), &above)
+            keep_owner(&File::from(made), above)
         }
     }
 }
@@ -80,16 +80,16 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
 /// What the system refuses. The file is as it was.
 pub fn write_private(file: &Path, text: &str) -> io::Result<()> {
     let folder = folder_of(file);
-    make_private_folder(&folder)?;
+    make_private_folder(folder)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let part = file.with_file_name(format!(".{name}.{}", std::process::id()));
     let _ = std::fs::remove_file(&part);
     let write = || {
-        let mut out = create_private(&part, &folder)?;
+        let mut out = create_private(&part, folder)?;
         out.write_all(text.as_bytes())?;
         out.sync_all()?;
         std::fs::rename(&part, file)?;
-        File::open(&folder)?.sync_all()
+        File::open(folder)?.sync_all()
     };
     let written = write();
     if written.is_err() {
@@ -109,11 +109,11 @@ fn keep_owner(made: &File, like: &Path) -> io::Result<()> {
 }
 
 /// The folder that a path is in, which is `.` for a mere name.
-pub(crate) fn folder_of(path: &Path) -> PathBuf {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        Some(_) => PathBuf::from("."),
-        None => path.to_owned(),
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) => Path::new("."),
+        None => path,
     }
 }
 

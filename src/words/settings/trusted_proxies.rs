@@ -17,11 +17,6 @@ impl TrustedProxies {
         Self(ranges)
     }
 
-    /// Whether there is none at all.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether this is the address of one of them. An IPv4 address that is written as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         !self.0.is_empty() && {

@@ -5,8 +5,6 @@
 //! name stands for (`auth`).
 
 use async_trait::async_trait;
-use http::HeaderMap;
-use http::header::ORIGIN;
 use pingora_core::listeners::TlsAccept;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
@@ -35,12 +33,6 @@ impl ClientCertificate {
             Presented::Good(certificate) => Some(certificate),
             Presented::Bad => None,
         }
-    }
-
-    /// Whether it may stand for a key of a request with these headers. Not of one from a page: a browser presents its certificate for
-    /// the pages of all origins.
-    pub fn may_stand_for_key(headers: &HeaderMap) -> bool {
-        !headers.contains_key(ORIGIN)
     }
 
     /// Reads the names. `None`: it cannot be read.

@@ -63,7 +63,9 @@ impl Display for HeaderError {
             }
             Self::Closed => "it ended before the header of the PROXY protocol",
             Self::Late => "the header of the PROXY protocol did not arrive within 5 s",
-            Self::Invalid => "it does not begin with a header of the PROXY protocol, version 1 or 2",
+            Self::Invalid => {
+                "it does not begin with a header of the PROXY protocol, version 1 or 2, of at most 4 KiB"
+            }
         })
     }
 }

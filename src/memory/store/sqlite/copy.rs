@@ -81,7 +81,7 @@ pub(super) fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreE
 
 /// Makes an empty file that only its owner can read, where there is none.
 fn create_new(file: &Path) -> Result<File, StoreError> {
-    create_private(file, &folder_of(file)).map_err(|why| refused(file, &why))
+    create_private(file, folder_of(file)).map_err(|why| refused(file, &why))
 }
 
 fn refused(file: &Path, why: &std::io::Error) -> StoreError {

@@ -115,11 +115,13 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
     let own = SpanId::from_bytes(fastrand::u64(1..).to_be_bytes());
     let mut spans = Vec::with_capacity(record.routed.attempts.len() + 1);
     let parent = record.span.parent.map_or(0, |parent| parent.span());
+    let body = record.routed.attempt.as_ref().and_then(|attempt| attempt.body.as_deref());
+    let of_body = body.map(span_request::of_body).unwrap_or_default();
     spans.push(SpanData {
         parent_span_is_remote: record.span.parent.is_some(),
         span_kind: SpanKind::Server,
         name: name(record.request.operation, record.model()),
-        attributes: of_request(record),
+        attributes: of_request(record, &of_body),
         status: status(
             record.response.error.as_ref().map(|error| error.kind.row().code),
             record.response.status,
@@ -137,7 +139,7 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
         spans.push(SpanData {
             span_kind: SpanKind::Client,
             name: name(record.request.operation, attempt.model.as_deref()),
-            attributes: of_attempt(record, attempt),
+            attributes: of_attempt(record, attempt, &of_body),
             status: status(attempt.error, code, 400),
             ..span(
                 id,
@@ -202,7 +204,8 @@ fn status(error: Option<&'static str>, status: u16, errors_from: u16) -> Status 
     }
 }
 
-fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
+/// `of_body`: as for [`of_attempt`].
+fn of_request(record: &RequestRecord, of_body: &[KeyValue]) -> Vec<KeyValue> {
     let mut attributes = Attributes::default();
     attributes.text("http.request.method", record.request.method.as_str());
     attributes.text("url.path", record.request.uri.path());
@@ -211,7 +214,7 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     if let Some(attempt) = &record.routed.attempt {
         attributes.text("gen_ai.provider.name", provider_name(attempt.target.provider.id()));
         attributes.optional("gen_ai.request.model", attempt.model.as_deref());
-        attributes.0.extend(attempt.body.as_deref().map(span_request::of_body).unwrap_or_default());
+        attributes.0.extend_from_slice(of_body);
     }
     let response = &record.response.observed;
     attributes.optional("gen_ai.response.id", response.id.as_deref());
@@ -241,7 +244,8 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     attributes.0
 }
 
-fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> {
+/// `of_body`: what the body says that the provider got.
+fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord, of_body: &[KeyValue]) -> Vec<KeyValue> {
     let mut attributes = Attributes::default();
     let target = &attempt.target;
     attributes.text("gen_ai.operation.name", operation_name(record.request.operation));
@@ -264,8 +268,7 @@ fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> 
     }
     attributes.cost(attempt.cost());
     if attempt.responded {
-        let sent = record.routed.attempt.as_ref().and_then(|attempt| attempt.body.as_deref());
-        attributes.0.extend(sent.map(span_request::of_body).unwrap_or_default());
+        attributes.0.extend_from_slice(of_body);
         attributes.optional("gen_ai.response.id", record.response.observed.id.as_deref());
         attributes.list("gen_ai.response.finish_reasons", record.response.observed.finish.as_deref());
     }

@@ -1,12 +1,16 @@
 //! The files in `$RUNTIME_DIRECTORY` by which a command and the process that serves find each other: its id, the binary that is to
-//! follow, what became of the hand-over.
+//! follow, what became of a reload or an upgrade.
 //!
 //! Only the service's user and root can write there.
 
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Where the shipped unit has them, for a command in a shell, which has no such variable.
 const OF_THE_UNIT: &str = "/run/turnpike";
@@ -14,8 +18,31 @@ const OF_THE_UNIT: &str = "/run/turnpike";
 const PROCESS: &str = "process";
 /// The binary that follows, where it is not the one that runs.
 const PROGRAM: &str = "upgrade-program";
-/// `ok`, or `failed` and why.
-const OUTCOME: &str = "upgrade-outcome";
+/// How often a command looks whether there is an outcome.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a command has the process do by a signal. Its outcome is a file: `ok` or `failed`, and the rest of the text.
+#[derive(Debug, Clone, Copy)]
+pub enum Request {
+    Reload,
+    Upgrade,
+}
+
+impl Request {
+    const fn outcome(self) -> &'static str {
+        match self {
+            Self::Reload => "reload-outcome",
+            Self::Upgrade => "upgrade-outcome",
+        }
+    }
+
+    const fn signal(self) -> Signal {
+        match self {
+            Self::Reload => Signal::HUP,
+            Self::Upgrade => Signal::QUIT,
+        }
+    }
+}
 
 /// The folder of one service.
 #[derive(Debug, Clone)]
@@ -46,7 +73,7 @@ impl RuntimeFiles {
     }
 
     /// Whether the process belongs to the user whose folder this is. It has written its id itself, and root is not to signal another one.
-    pub fn is_of_its_user(&self, id: i32) -> bool {
+    fn is_of_its_user(&self, id: i32) -> bool {
         let owner = |path: &Path| std::fs::metadata(path).ok().map(|of| of.uid());
         let process = owner(Path::new(&format!("/proc/{id}")));
         process.is_some() && process == owner(&self.0)
@@ -78,9 +105,8 @@ impl RuntimeFiles {
         Some(PathBuf::from(program))
     }
 
-    /// Forgets what became of the last hand-over, and names the binary of the next one.
-    pub fn request(&self, program: Option<&Path>) -> Result<()> {
-        remove(&self.0.join(OUTCOME))?;
+    /// Names the binary that is to follow; `None`: the one at the path of the process that serves.
+    pub fn name_program(&self, program: Option<&Path>) -> Result<()> {
         match program {
             // A path that is not UTF-8 is none that anybody installs.
             Some(program) => self.write(PROGRAM, &program.to_string_lossy()),
@@ -88,17 +114,49 @@ impl RuntimeFiles {
         }
     }
 
-    /// What became of the hand-over, once it ended.
-    pub fn outcome(&self) -> Option<std::result::Result<String, String>> {
-        let text = std::fs::read_to_string(self.0.join(OUTCOME)).ok()?;
-        let (verdict, rest) = text.split_once('\n').unwrap_or((&text, ""));
-        Some(if verdict == "ok" { Ok(rest.to_owned()) } else { Err(rest.to_owned()) })
+    /// Sends the process the signal and waits for the outcome.
+    ///
+    /// # Errors
+    /// The process could not be signalled, ended, or had no outcome in time. The inner result is the outcome.
+    pub fn signal_and_wait(
+        &self,
+        request: Request,
+        process: i32,
+        limit: Duration,
+    ) -> std::result::Result<std::result::Result<String, String>, String> {
+        let folder = self.0.display();
+        let pid = Pid::from_raw(process).ok_or("there is no such process")?;
+        // Others than root can signal their own processes only, and in a sandbox not even see them.
+        if geteuid().is_root() && !self.is_of_its_user(process) {
+            return Err(format!(
+                "process {process} is not one of the user whose folder {folder} is, or has ended"
+            ));
+        }
+        remove(&self.0.join(request.outcome())).map_err(|why| format!("{folder}: {why}"))?;
+        kill_process(pid, request.signal()).map_err(|why| format!("process {process}: {why}"))?;
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            if let Ok(text) = std::fs::read_to_string(self.0.join(request.outcome())) {
+                let (verdict, rest) = text.split_once('\n').unwrap_or((&text, ""));
+                return Ok(if verdict == "ok" { Ok(rest.to_owned()) } else { Err(rest.to_owned()) });
+            }
+            if test_kill_process(pid) == Err(Errno::SRCH) {
+                return Err(format!("process {process} has ended"));
+            }
+            sleep(INTERVAL);
+        }
+        Err(format!("process {process} did not answer within {} s", limit.as_secs()))
     }
 
-    pub fn set_outcome(&self, outcome: &std::result::Result<String, String>) -> Result<()> {
-        match outcome {
-            Ok(what) => self.write(OUTCOME, &format!("ok\n{what}")),
-            Err(why) => self.write(OUTCOME, &format!("failed\n{why}")),
+    /// Leaves the outcome for the command that waits for it.
+    pub fn leave_outcome(&self, request: Request, outcome: &std::result::Result<String, String>) {
+        let text = match outcome {
+            Ok(what) => format!("ok\n{what}"),
+            Err(why) => format!("failed\n{why}"),
+        };
+        if let Err(why) = self.write(request.outcome(), &text) {
+            let folder = self.0.display();
+            log::warn!(target: "turnpike", "the outcome is not in {folder}, where a command waits for it: {why}");
         }
     }
 
