@@ -72,11 +72,12 @@ impl RuntimeFiles {
         Some(self.process_and_binary()?.0)
     }
 
-    /// Whether the process belongs to the user whose folder this is. It has written its id itself, and root is not to signal another one.
-    fn is_of_its_user(&self, id: i32) -> bool {
+    /// Whether there is such a process and it belongs to another user than the one whose folder this is. A process has written its id
+    /// into the folder itself, and root is not to signal another one.
+    fn is_of_another_user(&self, id: i32) -> bool {
         let owner = |path: &Path| std::fs::metadata(path).ok().map(|of| of.uid());
         let process = owner(Path::new(&format!("/proc/{id}")));
-        process.is_some() && process == owner(&self.0)
+        process.is_some() && process != owner(&self.0)
     }
 
     /// Whether the process that serves is `id` and runs another binary than this process. It writes down its own, because a process in a
@@ -127,10 +128,8 @@ impl RuntimeFiles {
         let folder = self.0.display();
         let pid = Pid::from_raw(process).ok_or("there is no such process")?;
         // Others than root can signal their own processes only, and in a sandbox not even see them.
-        if geteuid().is_root() && !self.is_of_its_user(process) {
-            return Err(format!(
-                "process {process} is not one of the user whose folder {folder} is, or has ended"
-            ));
+        if geteuid().is_root() && self.is_of_another_user(process) {
+            return Err(format!("process {process} is not one of the user whose folder {folder} is"));
         }
         remove(&self.0.join(request.outcome())).map_err(|why| format!("{folder}: {why}"))?;
         kill_process(pid, request.signal()).map_err(|why| format!("process {process}: {why}"))?;
