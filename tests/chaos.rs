@@ -168,10 +168,7 @@ fn check_response(
 
 /// Waits until nothing is in flight.
 async fn settle(gateway: &Gateway) {
-    until("all requests to end", async || {
-        (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(())
-    })
-    .await;
+    gateway.idle().await;
     // Client connections close a moment after their client is dropped.
     let mut before = usize::MAX;
     until("the connections to close", async || {

@@ -119,8 +119,12 @@ async fn a_changed_request_counts_in_rates_by_what_is_sent_and_once() {
     make(&gateway, RATES, &for_each_key("tokens", json!({"unit": "rph", "value": 3000}))).await;
     let long = json!({"default.addPrefix": {"prefix": "word ".repeat(1400)}});
     let short = json!({"default.addPrefix": {"prefix": "Be brief. "}});
-    let send =
-        async |check: &Value| Chat::new().header("x-gateway-config", guarded(check)).status(&gateway).await;
+    let send = async |check: &Value| {
+        let status = Chat::new().header("x-gateway-config", guarded(check)).status(&gateway).await;
+        // Otherwise the next one finds the estimate of this one.
+        gateway.idle().await;
+        status
+    };
     assert_eq!(send(&short).await, 200);
     let before = calls(&gateway).await;
     // Some 1,400 tokens each by the provider's count, 2,300 by the estimate.

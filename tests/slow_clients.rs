@@ -6,7 +6,6 @@ use crate::support::client::{hello, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::raw::Raw;
 use crate::support::settings::{KEY, STANDARD};
-use crate::support::wait::until;
 use std::time::{Duration, Instant};
 
 fn start(limits: &str) -> Gateway {
@@ -142,8 +141,5 @@ async fn a_client_that_stops_reading_holds_neither_memory_nor_the_provider() {
         assert!(after - before < 32e6, "{kind}: {before} bytes grew to {after}");
         drop(connection);
     }
-    until("the last request to end", async || {
-        (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(())
-    })
-    .await;
+    gateway.idle().await;
 }

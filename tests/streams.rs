@@ -332,8 +332,7 @@ async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
         }
     };
     futures_util::future::join_all((0..STREAMS / 4).map(leaving)).await;
-    let idle = async || (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(());
-    until("no request in flight", idle).await;
+    gateway.idle().await;
     let url = format!("{}/_emulator/stats", gateway.emulator_url());
     until("no request in flight at the emulator", async || {
         let stats: Value = client.get(&url).send().await.unwrap().json().await.unwrap();

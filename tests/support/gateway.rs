@@ -166,6 +166,14 @@ impl Gateway {
         line.rsplit(' ').next()?.parse().ok()
     }
 
+    /// Waits until no request is in flight: all are settled with their limits and recorded. A client has its response a little before.
+    pub(crate) async fn idle(&self) {
+        until("no request in flight", async || {
+            (self.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(())
+        })
+        .await;
+    }
+
     /// What the emulator received with this tag, oldest first, once every such request has ended.
     pub(crate) async fn emulator_requests(&self, tag: &str) -> Vec<Value> {
         let url = format!("{}/_emulator/requests?tag={tag}&wait=10000", self.emulator_url());
