@@ -61,6 +61,35 @@ async fn attempts_are_found(gateway: &Gateway, failing: &str) {
 }
 
 #[tokio::test]
+async fn the_user_of_a_row_is_that_of_the_metadata_or_of_the_key() {
+    let gateway = Gateway::start(STANDARD);
+    let made = async |path: &str, body: Value| {
+        let (status, body) = call(&gateway, Method::POST, path, &body).await;
+        assert!(status < 300, "{path}: {status} {body}");
+        body
+    };
+    let workspaces = json!([{"id": "default", "role": "member"}]);
+    let invite = json!({"email": "ann@example.com", "role": "member", "workspaces": workspaces});
+    let invited = made("/v1/admin/users/invites", invite).await;
+    let accept = format!("/v1/admin/users/invites/{}/accept", invited["id"].as_str().unwrap());
+    let user = made(&accept, json!({})).await["id"].as_str().unwrap().to_owned();
+    let key =
+        json!({"name": "own", "user_id": user, "workspace_id": "default", "scopes": ["completions.write"]});
+    let key = made("/v1/api-keys/workspace/user", key).await["key"].as_str().unwrap().to_owned();
+    for (metadata, expected) in
+        [("{}", user.as_str()), (r#"{"_user":"bob"}"#, "bob"), (r#"{"team":"a"}"#, user.as_str())]
+    {
+        let trace = new_trace();
+        let url = format!("{}/chat/completions", gateway.base_url());
+        let request = client().post(url).header("x-gateway-api-key", &key).json(&hello(false));
+        let request = request.header("x-gateway-metadata", metadata).header("x-gateway-trace-id", &trace);
+        assert_eq!(status(request.header("x-gateway-config", r#"{"provider":"@emulator"}"#)).await, 200);
+        let log = logs(&gateway, &format!("trace_id={trace}"), 1).await.remove(0);
+        assert_eq!(log["user"], expected, "{metadata}: {log}");
+    }
+}
+
+#[tokio::test]
 async fn each_request_has_a_row_with_its_attempts() {
     for gateway in gateways("") {
         let trace = new_trace();

@@ -65,7 +65,7 @@ row! {
     /// The id of a stored key, or the name of one of the settings.
     pub api_key: Option<Text>,
     pub api_key_name: Option<Text>,
-    /// `_user` of the metadata.
+    /// `_user` of the metadata, else the user whose key it is, or whom the token names.
     pub user ("user_name"): Option<Text>,
     /// A JSON object whose members are texts.
     pub metadata: Option<Text>,

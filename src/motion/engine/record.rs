@@ -17,6 +17,7 @@ use knowledge::price::Cost;
 use knowledge::prompt::FoundPrompt;
 use memory::auth::ClientIdentity;
 use memory::net::outbound::origin::Origin;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +49,12 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// The user: `_user` of the metadata, else the one whose key it is, or whom the token names.
+    pub(super) fn user(&self) -> Option<Cow<'_, str>> {
+        let of_client = || self.client.as_ref()?.user.as_deref().map(Cow::from);
+        self.named.user().or_else(of_client)
+    }
+
     /// Whether logs and spans leave a side out because it was denied.
     pub(super) fn is_withheld(&self, side: HookSide, settings: &GuardrailSettings) -> bool {
         !settings.keep_denied && self.is_denied(side)

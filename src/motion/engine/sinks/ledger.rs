@@ -186,8 +186,8 @@ impl LoggedRequest {
             requested_model: record.named.requested_model.as_deref().map(name),
             ..Row::new(id, RowKind::Request, created_ms)
         };
+        row.user = record.user().map(|user| name(&user));
         if let Some(metadata) = &record.named.metadata {
-            row.user = record.named.user().map(|user| name(&user));
             // PostgreSQL cannot store a NUL, escaped or not.
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
         }

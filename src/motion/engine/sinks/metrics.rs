@@ -82,10 +82,7 @@ impl MetricsSink {
             let value = |label: &ClientLabel| match label {
                 ClientLabel::Key => Cow::from(client.name.as_deref().unwrap_or_default()),
                 ClientLabel::Workspace => Cow::from(self.workspace(client.workspace)),
-                ClientLabel::User => {
-                    let of_key = || client.user.as_deref().map(Cow::from);
-                    record.named.user().or_else(of_key).unwrap_or_default()
-                }
+                ClientLabel::User => record.user().unwrap_or_default(),
             };
             let used = record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
             let costs = record.routed.attempts.iter().filter_map(|attempt| attempt.cost()?.nanodollars);

@@ -237,7 +237,7 @@ fn of_request(record: &RequestRecord, of_body: &[KeyValue]) -> Vec<KeyValue> {
     attributes.text("turnpike.trace_id", &record.span.trace_id);
     if let Some(client) = &record.client {
         attributes.optional("turnpike.key", client.name.as_deref());
-        let user = record.named.user().or_else(|| client.user.as_deref().map(Cow::from));
+        let user = record.user();
         attributes.optional("user.id", user.as_deref().filter(|user| !user.is_empty()));
     }
     attributes.optional("turnpike.prompt", record.prompt().map(|found| found.prompt.slug.as_str()));
