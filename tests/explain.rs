@@ -241,6 +241,33 @@ fn the_command_prints_the_same_and_exits_1_on_problems() {
     assert!(missing.code == Some(1) && missing.stderr.contains("nothing.json"), "{missing:?}");
 }
 
+#[test]
+fn the_command_needs_none_of_the_services_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let settings = "listen: {data: [127.0.0.1:1], control: 127.0.0.1:2}\nproviders:\n  \
+                    main: {provider: openai, api_key: 'credential:openai'}\n  \
+                    other: {provider: anthropic, api_key: '${NO_SUCH_VARIABLE}'}\n";
+    std::fs::write(path("turnpike.yaml"), settings).unwrap();
+    let config =
+        json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@main"}, {"provider": "@other"}]});
+    std::fs::write(path("question.json"), chat(&config).to_string()).unwrap();
+    let explain =
+        || turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("question.json")]);
+    let done = explain();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("first     config.targets[0] is @main (openai)"), "{done:?}");
+    for expected in ["without these values", "turnpike.yaml:3:37: providers.main.api_key", "NO_SUCH_VARIABLE"]
+    {
+        assert!(done.stderr.contains(expected), "{expected}: {done:?}");
+    }
+    // What is wrong with the file itself is not forgiven.
+    std::fs::write(path("turnpike.yaml"), format!("{settings}colour: red\n")).unwrap();
+    let refused = explain();
+    assert!(refused.code == Some(1) && refused.stderr.contains("colour: unknown key"), "{refused:?}");
+    assert!(!refused.stderr.contains("credential:openai"), "{refused:?}");
+}
+
 /// What each limit decides, by whose it is: `request usage passes 0`, the last being what was spent.
 fn decisions(response: &Value) -> Vec<String> {
     let limits = response["limits"].as_array().unwrap_or_else(|| panic!("{response}"));

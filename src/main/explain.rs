@@ -12,14 +12,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+use words::error::Problem;
 
 /// Prints how the gateway would treat the request in the file `request`, in five lines or all of it in JSON; exits 1 when it
 /// would be refused.
 pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
-    let settings = match read::settings(file) {
-        Ok(settings) => settings,
+    let (settings, missing) = match read::for_explain(file) {
+        Ok(read) => read,
         Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
+    warn_of(file, &missing);
     let text = match input::read(request, "the request") {
         Ok(text) => text,
         Err(error) => return logging::fatal(&error),
@@ -47,4 +49,15 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         return printed;
     }
     if response.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Says which values only the service has. A host or a service key among them is not the one that the gateway would use.
+fn warn_of(file: &Path, missing: &[Problem]) {
+    if !missing.is_empty() {
+        let lines = words::settings::report(&file.display().to_string(), missing);
+        logging::note(&format!(
+            "explained without these values, which only the service may have:\n{}",
+            lines.trim_end()
+        ));
+    }
 }

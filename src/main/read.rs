@@ -1,6 +1,6 @@
 //! Reads the settings file: the I/O that `settings` itself does not do, and the checks that need providers or the machine.
 //!
-//! Start, reload, `check` and `explain` all come through here, so none of them accepts what another refuses.
+//! Start, reload and all commands come through here, so none of them accepts what another refuses, but for what a shell lacks.
 
 use super::start_checks::{self, Addresses};
 use judgment::route::stored_calls;
@@ -28,14 +28,6 @@ pub struct Usable {
     pub overlay: Overlay,
 }
 
-/// Reads and checks the file and resolves its references.
-///
-/// # Errors
-/// The file cannot be read, or all the problems in it.
-pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
-    draft(file)?.finish().map_err(SettingsError::Problems)
-}
-
 /// The settings for a command that uses these sections only. A variable or credential that is missing elsewhere, such as the key of a
 /// provider, is not missed: a shell does not have what a service has. Whether accounts are complete is not checked.
 ///
@@ -47,10 +39,10 @@ pub fn sections(file: &Path, used: &[&str]) -> Result<Settings, SettingsError> {
     draft.finish().map_err(SettingsError::Problems)
 }
 
-/// As [`settings`], and checks on this machine what a start needs: certificates, files and directories, addresses.
+/// Reads and checks the file, resolves its references, and checks on this machine what a start needs: certificates, files and directories, addresses.
 ///
 /// # Errors
-/// As [`settings`].
+/// The file cannot be read, or all the problems in it.
 pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsError> {
     let mut draft = draft(file)?;
     let mut warnings = start_checks::run(&mut draft, addresses);
@@ -68,18 +60,33 @@ pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsEr
 /// without them accounts are not looked into. Addresses are not tried.
 ///
 /// # Errors
-/// As [`settings`].
+/// The file cannot be read, or all the problems in it.
 pub fn for_doctor(file: &Path) -> Result<(Usable, Vec<Problem>), SettingsError> {
+    let (mut draft, missing) = in_a_shell(file)?;
+    let warnings = start_checks::run(&mut draft, Addresses::NotTried);
+    let overlay = overlay(&mut draft);
+    let settings = draft.finish().map_err(SettingsError::Problems)?;
+    Ok((Usable { settings, warnings, overlay }, missing))
+}
+
+/// The settings in a shell that may lack the variables and credentials of the service: those are returned, and the texts of the
+/// references stand for them.
+///
+/// # Errors
+/// The file cannot be read, or all the problems in it.
+pub fn for_explain(file: &Path) -> Result<(Settings, Vec<Problem>), SettingsError> {
+    let (draft, missing) = in_a_shell(file)?;
+    Ok((draft.finish().map_err(SettingsError::Problems)?, missing))
+}
+
+fn in_a_shell(file: &Path) -> Result<(Draft, Vec<Problem>), SettingsError> {
     let mut draft =
         with_sources(file, |text, sources, checks| Draft::read_sections(text, sources, checks, &[]))?;
     let missing = draft.missing_references().to_vec();
     if missing.is_empty() {
         check_calls(&mut draft);
     }
-    let warnings = start_checks::run(&mut draft, Addresses::NotTried);
-    let overlay = overlay(&mut draft);
-    let settings = draft.finish().map_err(SettingsError::Problems)?;
-    Ok((Usable { settings, warnings, overlay }, missing))
+    Ok((draft, missing))
 }
 
 /// The file of `prices.overlay`. What is wrong with it is a problem of that key.
