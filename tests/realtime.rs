@@ -55,6 +55,27 @@ fn ours(trace: &str) -> [(&str, &str); 3] {
 }
 
 #[tokio::test]
+async fn a_session_past_the_grace_period_ends_with_an_error_and_a_close() {
+    let gateway = Gateway::start(&STANDARD.replace("grace_period_seconds: 5", "grace_period_seconds: 1"));
+    let trace = new_trace();
+    let (mut socket, _) = open(&gateway, "realtime?model=gpt-realtime", &ours(&trace)).await.unwrap();
+    let Message::Text(created) = next(&mut socket).await else { panic!("no session.created") };
+    assert!(created.contains("session.created"), "{created}");
+    gateway.terminate();
+    let Message::Text(event) = next(&mut socket).await else { panic!("no error event") };
+    let event: Value = serde_json::from_str(&event).unwrap();
+    assert_eq!((&event["type"], &event["error"]["code"]), (&"error".into(), &"draining".into()), "{event}");
+    let Message::Close(Some(CloseFrame { code, reason })) = next(&mut socket).await else {
+        panic!("no close")
+    };
+    assert_eq!(code, CloseCode::Away);
+    assert!(reason.contains("connect again"), "{reason}");
+    assert!(gateway.ended().await.success());
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(line["error_code"], "draining", "{line}");
+}
+
+#[tokio::test]
 async fn messages_pass_in_both_directions() {
     let gateway = gateway();
     let trace = new_trace();

@@ -12,9 +12,11 @@ use http::header::UPGRADE;
 use judgment::route::admission::meant;
 use judgment::route::attempt::Attempt;
 use memory::net::outbound::connection::UpstreamConnection;
+use memory::state::lifecycle::Lifecycle;
 use motion::engine::downstream::Downstream;
 use motion::engine::failure;
 use motion::engine::realtime::{self, ClientStep, RealtimeSession};
+use motion::engine::request_span::new_trace_id;
 use motion::engine::upstream_headers::remove_hop_by_hop;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::Result;
@@ -22,13 +24,15 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use words::api::realtime::events::update_event;
+use words::api::realtime::events::{error_event, update_event};
 use words::api::realtime::frames::{Frame, FrameError, FrameReader, Sender, close_frame, text_frame};
 use words::error::Error;
 
 /// The code of the close frame of a session that is ended because of its key (RFC 6455, 7.4.1).
 const POLICY_VIOLATION: u16 = 1008;
 const NO_KEY: &str = "the key of this session is not good any more";
+/// That of one that ends with the process.
+const GOING_AWAY: u16 = 1001;
 /// That of one for which there is not enough memory.
 const TRY_AGAIN: u16 = 1013;
 
@@ -38,6 +42,7 @@ struct Tunnel<'a> {
     ctx: &'a mut Ctx,
     provider: UpstreamConnection,
     realtime: RealtimeSession,
+    lifecycle: Lifecycle,
     of_client: FrameReader,
     of_provider: FrameReader,
 }
@@ -77,6 +82,7 @@ pub(super) async fn run(
         ctx,
         provider,
         realtime,
+        lifecycle: gateway.engine.shared.lifecycle.clone(),
         of_client: FrameReader::new(Sender::Client, max),
         of_provider: FrameReader::new(Sender::Provider, max),
     };
@@ -142,8 +148,10 @@ impl Tunnel<'_> {
                 return;
             }
         }
+        let lifecycle = self.lifecycle.clone();
         loop {
             let step = tokio::select! {
+                () = lifecycle.aborted() => self.end_with_process().await,
                 read = self.session.downstream_session.read_request_body() => match read {
                     Ok(Some(bytes)) => self.take_of_client(&bytes).await,
                     Ok(None) => return,
@@ -244,6 +252,15 @@ impl Tunnel<'_> {
             Ok(()) => Ok(()),
             Err(_) => self.close(TRY_AGAIN, "the gateway has no memory left for this message").await,
         }
+    }
+
+    /// Ends the session because the time of a stop or an upgrade is over.
+    async fn end_with_process(&mut self) -> std::result::Result<(), Over> {
+        let error = Error::draining();
+        let event = error_event(&error, None, &new_trace_id());
+        self.ctx.request.failure = Some(error);
+        self.send_client(text_frame(Sender::Provider, &event)).await?;
+        self.close(GOING_AWAY, "the gateway stops; connect again").await
     }
 
     /// Ends the session at both ends.
