@@ -23,16 +23,29 @@ deps: ## install what the build needs (above all cmake), or print what to instal
 run: deps ## build and start the gateway with conf/turnpike.yaml and the built-in provider; CONF=FILE for another
 	cargo run --locked -- run -c $(CONF)
 
+ifdef TARGET
+# For another machine, with the cross compiler of the distribution (Debian: gcc-aarch64-linux-gnu, `rustup target add` $(TARGET)).
+export CARGO_BUILD_TARGET := $(TARGET)
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER ?= aarch64-linux-gnu-gcc
+RELEASED := target/$(TARGET)/release/turnpike
+else
+RELEASED := target/release/turnpike
 # The linker that rustc brings along lays the functions that start and requests run through side by side (benches/layout/make.py).
 ifeq ($(shell uname -sm),Linux x86_64)
 LAYOUT := -- -C "link-arg=-Wl,-T,$(CURDIR)/benches/layout/functions.ld"
+endif
 endif
 
 release: deps ## build the binary to install: target/release/turnpike
 	cargo rustc --locked --release --bin turnpike $(LAYOUT)
 
-dist: release ## build the packages to install elsewhere: target/dist/turnpike_*.deb and turnpike-*.tar.gz
-	dist/package.sh target/release/turnpike target/dist
+dist: release ## build the packages to install elsewhere, in target/dist; TARGET=aarch64-unknown-linux-gnu for arm64
+ifdef TARGET
+	env --unset=CARGO_BUILD_TARGET cargo build --locked
+	dist/package.sh $(RELEASED) target/dist $(TARGET) target/debug/turnpike
+else
+	dist/package.sh $(RELEASED) target/dist
+endif
 
 test: deps ## run every test, including the SDK tests, as CI does
 	.ci/test

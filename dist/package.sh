@@ -1,17 +1,25 @@
 #!/bin/bash
-# Makes a tarball and a Debian package of a binary: dist/package.sh BINARY DIRECTORY
+# Makes a tarball and a Debian package of a binary: dist/package.sh BINARY DIRECTORY [TARGET [RUNS]]
 #
+# TARGET: what the binary was built for, such as aarch64-unknown-linux-gnu; by default this machine. For another machine RUNS is a binary
+# of the same commit for this one, which prints the completions and manual pages.
 # `make dist` calls it with the release build. Both packages contain the binary, the settings, their schema, the unit, the
-# completions, the manual page, boards and alert rules, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
+# completions, the manual pages, boards and alert rules, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
 # toolchain and checkout directory give the same bytes: times are those of the commit, or $SOURCE_DATE_EPOCH. Needs python3,
 # binutils (which a C compiler needs as well) and, for the Debian package, dpkg-deb; without dpkg-deb there is only the tarball.
 set -euo pipefail
 umask 022
 
-for tool in python3 objdump strip gzip; do
+host=$(rustc -vV | sed -n 's/^host: //p')
+target=${3:-$host}
+# Debian's binutils for another machine have its name as a prefix.
+tools=
+if [ "${target%%-*}" != "${host%%-*}" ]; then tools=${target/-unknown/}-; fi
+for tool in python3 "${tools}objdump" "${tools}strip" gzip; do
     command -v "$tool" >/dev/null || { echo "$tool is needed to make the packages" >&2; exit 1; }
 done
 binary=$(realpath "$1")
+runs=$(realpath "${4:-$1}")
 mkdir -p "$2"
 out=$(realpath "$2")
 cd "$(dirname "$0")/.."
@@ -19,7 +27,6 @@ cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
-target=$(rustc -vV | sed -n 's/^host: //p')
 case "$target" in
     x86_64-*) architecture=amd64 ;;
     aarch64-*) architecture=arm64 ;;
@@ -39,12 +46,10 @@ put() {
 tree() {
     local prefix=$1$2 doc=$1$2/share/doc/turnpike
     put 755 "$prefix/bin/turnpike" <"$work/turnpike"
-    if [ -s "$work/turnpike.1" ]; then
-        put 644 "$prefix/share/bash-completion/completions/turnpike" <"$work/completions.bash"
-        put 644 "$prefix/share/zsh/$3/_turnpike" <"$work/completions.zsh"
-        put 644 "$prefix/share/fish/vendor_completions.d/turnpike.fish" <"$work/completions.fish"
-        gzip -9n <"$work/turnpike.1" | put 644 "$prefix/share/man/man1/turnpike.1.gz"
-    fi
+    put 644 "$prefix/share/bash-completion/completions/turnpike" <"$work/completions.bash"
+    put 644 "$prefix/share/zsh/$3/_turnpike" <"$work/completions.zsh"
+    put 644 "$prefix/share/fish/vendor_completions.d/turnpike.fish" <"$work/completions.fish"
+    for page in "$work"/man/*.1; do gzip -9n <"$page" | put 644 "$prefix/share/man/man1/${page##*/}.gz"; done
     put 644 "$prefix/share/turnpike/turnpike.schema.json" <conf/turnpike.schema.json
     put 644 "$prefix/share/turnpike/monitoring/turnpike.rules.yml" <dist/monitoring/turnpike.rules.yml
     for file in dist/monitoring/grafana/*.json; do
@@ -52,6 +57,7 @@ tree() {
     done
     put 644 "$prefix/lib/systemd/system/turnpike.service" <"$work/turnpike.service"
     put 644 "$prefix/lib/sysusers.d/turnpike.conf" <dist/sysusers.conf
+    put 644 "$prefix/lib/tmpfiles.d/turnpike.conf" <dist/tmpfiles.conf
     put 644 "$doc/README.md" <README.md
     for file in docs/*.md docs/openapi.json; do put 644 "$doc/$file" <"$file"; done
     put 644 "$doc/LICENSE" <LICENSE
@@ -69,14 +75,12 @@ unit() { sed "s|/usr/local/bin/turnpike|$1/bin/turnpike|g" systemd/turnpike.serv
 
 # The lowest glibc that has every symbol the binary cannot do without (flag 0x02 marks those it can).
 glibc() {
-    objdump -p "$work/turnpike" | sed -n 's/^ *0x[0-9a-f]* 0x00 [0-9]* GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1
+    "${tools}objdump" -p "$work/turnpike" | sed -n 's/^ *0x[0-9a-f]* 0x00 [0-9]* GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1
 }
 
-strip -o "$work/turnpike" "$binary"
-# A binary that has no such commands makes a package without completions and manual page.
-if "$work/turnpike" man >"$work/turnpike.1" 2>/dev/null; then
-    for shell in bash zsh fish; do "$work/turnpike" completions "$shell" >"$work/completions.$shell"; done
-fi
+"${tools}strip" -o "$work/turnpike" "$binary"
+"$runs" man --to "$work/man"
+for shell in bash zsh fish; do "$runs" completions "$shell" >"$work/completions.$shell"; done
 python3 dist/inventory.py "$target" "$work/sbom.json" "$work/licences.txt"
 notices=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
 if [ -e "$notices" ]; then cp "$notices" "$work/rust.html"; fi

@@ -113,7 +113,7 @@ fn main() -> ExitCode {
             output::print_json(&schema::build(&knowledge::provider::names().collect::<Vec<_>>()))
         }
         Command::Completions { shell } => output::print(&command_line::completions(shell)),
-        Command::Man => output::print(&man_page::text()),
+        Command::Man { to } => man_page::run(to.as_deref()),
     }
 }
 

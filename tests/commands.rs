@@ -75,6 +75,30 @@ fn the_manual_page_has_every_command_and_flag() {
 }
 
 #[test]
+fn each_command_has_a_manual_page_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = turnpike(&["man", "--to", folder.path().to_str().unwrap()]);
+    assert_eq!((written.code, written.stdout.as_str(), written.stderr.as_str()), (Some(0), "", ""));
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+    assert_eq!(read("turnpike.1"), turnpike(&["man"]).stdout);
+    for command in commands() {
+        let page = read(&format!("turnpike-{command}.1"));
+        let help = turnpike(&[&command, "--help"]).stdout;
+        let usage = help.lines().find(|line| line.starts_with("Usage: turnpike ")).unwrap();
+        assert!(usage.contains(&command), "{usage}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"SEE ALSO\""] {
+            assert!(page.contains(&format!(".SH {section}")), "{command}: {section}\n{page}");
+        }
+        if let Some((accepted, printed)) = run("groff", &["-man", "-Tutf8", "-ww", "-z"], &page) {
+            assert!(accepted && printed.is_empty(), "groff: {command}: {printed}");
+        }
+    }
+    assert!(read("turnpike-keys-create.1").contains("\\-\\-expires\\-at"));
+    let refused = turnpike(&["man", "--to", "/proc/none"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("--to /proc/none"), "{refused:?}");
+}
+
+#[test]
 fn a_wrong_command_line_is_refused_with_what_is_right() {
     for (arguments, expected) in [
         (&["chek"][..], "'check'"),

@@ -134,7 +134,7 @@ async fn the_tarball_runs() {
     helps_people(&root, &root.join("bin/turnpike"), "/usr/local", "site-functions");
 }
 
-/// What shells, `man`, editors and Prometheus find: completions, the manual page, the schema that the settings name, boards and rules. `share`: below
+/// What shells, `man`, editors and Prometheus find: completions, the manual pages, the schema that the settings name, boards and rules. `share`: below
 /// `prefix`, the installed `/usr` or `/usr/local` (`installed`); `zsh`: where zsh looks for completions.
 fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
     let share = prefix.join("share");
@@ -146,8 +146,11 @@ fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
         let printed = finish(Command::new(binary).args(["completions", shell]));
         assert_eq!(std::fs::read_to_string(share.join(&path)).unwrap(), printed, "{path}");
     }
-    let page = finish(Command::new("gzip").arg("-dc").arg(share.join("man/man1/turnpike.1.gz")));
-    assert_eq!(page, finish(Command::new(binary).arg("man")));
+    let page = |name: &str| {
+        finish(Command::new("gzip").arg("-dc").arg(share.join("man/man1").join(name).with_extension("1.gz")))
+    };
+    assert_eq!(page("turnpike"), finish(Command::new(binary).arg("man")));
+    assert!(page("turnpike-keys-create").contains(".TH turnpike-keys-create 1"));
     for file in ["turnpike.rules.yml", "grafana/overview.json", "grafana/node.json"] {
         let packed = std::fs::read(share.join("turnpike/monitoring").join(file)).unwrap();
         assert!(
@@ -232,6 +235,8 @@ async fn life(package: &Path, root: &Path, options: &[&str]) {
     assert!(unit.contains("ExecStart=/usr/bin/turnpike ") && !unit.contains("/usr/local"), "{unit}");
     let wanted = root.join("etc/systemd/system/multi-user.target.wants/turnpike.service");
     assert!(wanted.is_symlink(), "the service is not enabled");
+    let credentials = root.join("etc/turnpike/credentials").metadata().unwrap();
+    assert_eq!((credentials.mode() & 0o7777, credentials.uid()), (0o700, 0), "secrets are root's");
     let has_user = || std::fs::read_to_string(root.join("etc/passwd")).unwrap().contains("turnpike:");
     assert!(has_user(), "the service's user does not exist");
 

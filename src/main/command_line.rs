@@ -125,7 +125,11 @@ pub enum Command {
         shell: Shell,
     },
     /// Print the manual page, in roff.
-    Man,
+    Man {
+        /// Write it into this directory instead, and a page for each command, such as turnpike-keys-create.1.
+        #[arg(long, value_name = "DIRECTORY", value_hint = clap::ValueHint::DirPath)]
+        to: Option<PathBuf>,
+    },
 }
 
 /// What `turnpike keys` does.

@@ -1,13 +1,17 @@
-//! The manual page: the commands and flags from the command line's own description, and what no flag says (files,
+//! The manual pages, in roff: the commands and flags from the command line's own description, and what no flag says (files,
 //! environment, signals, exit status, examples).
 //!
-//! One page for all commands, in roff. The settings have their own description in the shipped file and the schema.
+//! One page has all commands; each command has a short one as well. The settings have their own description in the shipped file and
+//! the schema.
 
 use super::command_line::Cli;
+use super::{logging, output};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use std::io;
+use std::path::Path;
+use std::process::ExitCode;
 
 /// Terms with their descriptions, one list for each section after the commands.
 type Section = (&'static str, &'static [(&'static str, &'static str)]);
@@ -86,17 +90,58 @@ const SECTIONS: &[Section] = &[
     ),
 ];
 
-/// The page in roff.
-pub fn text() -> Vec<u8> {
+/// Prints the page of all commands, or writes it and one for each command into a directory.
+pub fn run(to: Option<&Path>) -> ExitCode {
     let mut page = Vec::new();
     // Writing to memory does not fail.
     let _ = write(&mut page);
-    page
+    let Some(folder) = to else { return output::print(&page) };
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join("turnpike.1"), &page))
+        .and_then(|()| write_pages_below(&built(), folder));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => logging::fatal(&format!("--to {}: {why}", folder.display())),
+    }
+}
+
+/// The command line with the names and global flags of its commands filled in.
+fn built() -> Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// A page for each command below this one, such as `turnpike-keys.1` and `turnpike-keys-create.1`.
+fn write_pages_below(command: &Command, folder: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands() {
+        let mut page = Vec::new();
+        write_page_of(subcommand, &mut page)?;
+        let name = Man::new(subcommand.clone()).get_filename();
+        std::fs::write(folder.join(name), page)?;
+        write_pages_below(subcommand, folder)?;
+    }
+    Ok(())
+}
+
+fn write_page_of(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let man = Man::new(command.clone()).source(concat!("turnpike ", env!("CARGO_PKG_VERSION")));
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(page)?;
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold("turnpike"), roman("(1): files, environment, signals, exit status")]);
+    roff.to_writer(page)
 }
 
 fn write(page: &mut Vec<u8>) -> io::Result<()> {
-    let mut command = Cli::command();
-    command.build();
+    let command = built();
     let man = Man::new(command.clone().after_help(""));
     man.render_title(page)?;
     man.render_name_section(page)?;
@@ -106,7 +151,7 @@ fn write(page: &mut Vec<u8>) -> io::Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["COMMANDS"]);
     roff.to_writer(page)?;
-    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for subcommand in command.get_subcommands() {
         write_command(subcommand, page)?;
     }
     for (title, entries) in SECTIONS {
