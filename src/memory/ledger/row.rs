@@ -235,6 +235,7 @@ impl Row {
 
 /// A row with a value in every member, for tests.
 #[cfg(test)]
+#[allow(clippy::too_many_lines, reason = "a line for each column")]
 pub(crate) fn sample(number: u16) -> Row {
     let text = |name: &str| Some(Text::from(format!("{name}-{number}")));
     let created_ms = 1_795_000_000_000 + i64::from(number);

@@ -133,20 +133,21 @@ impl LoggedRequest {
         of_target.or(self.record.named.prompt.as_ref())
     }
 
+    /// What its attempts have used together, and where the counts are from: what says most about the sum.
+    fn usage(&self) -> (Option<Usage>, UsageSource) {
+        let used = self.record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
+        used.filter(|used| used.is_measured()).fold((None, UsageSource::Reported), |(total, source), used| {
+            (Some(sum(total.unwrap_or_default(), &used.usage)), source.max(used.source))
+        })
+    }
+
     /// The row of the request.
     fn row(&self, id: Uuid, created_ms: i64) -> Row {
         let Self { record, client, is_success, .. } = self;
         let target = self.target.as_deref();
         let first = record.routed.attempts.first().map(|attempt| &attempt.target.path);
         let log = record.named.log.as_deref();
-        let mut usage = None::<Usage>;
-        let mut source = UsageSource::Reported;
-        let all_used = record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
-        for used in all_used.filter(|used| used.is_measured()) {
-            usage = Some(sum(usage.unwrap_or_default(), &used.usage));
-            // What says most about the sum.
-            source = source.max(used.source);
-        }
+        let (usage, source) = self.usage();
         let mut row = Row {
             trace_id: Text::from(&record.span.trace_id),
             span_id: log.and_then(|log| log.span_id.as_deref()).map(copied),
