@@ -248,7 +248,15 @@ async fn every_page_works_in_a_browser() {
     let Some(console) = packages::console() else { return };
     let Some(browser) = ready("console in a browser", browser()) else { return };
     let gateway = Gateway::start(&format!("{STANDARD}logs: {{payloads: all}}\n"));
-    for model in ["gpt-4o-mini", "<script>window.hacked=1</script>", "no-such-model"] {
+    let long = "x".repeat(500);
+    let models = [
+        "gpt-4o-mini",
+        "<script>window.hacked=1</script>",
+        "gpt://a//b",
+        "\u{202e}\u{5d0}\u{5d1} <b>",
+        &long,
+    ];
+    for model in models {
         let metadata = json!({"_user": "<img src=x onerror=window.hacked=1>", "team": "a"}).to_string();
         let body = json!({"model": model, "messages": [{"role": "user", "content": "<script>window.hacked=1</script>"}]});
         let call = client().post(format!("{}/v1/chat/completions", gateway.data_url()));
@@ -258,9 +266,9 @@ async fn every_page_works_in_a_browser() {
     let written = async || {
         let logs = gateway.control(Method::GET, "/v1/logs").send().await.unwrap();
         let logs: Value = logs.json().await.unwrap();
-        (logs["total"].as_u64() >= Some(3)).then_some(())
+        (logs["total"].as_u64() >= Some(5)).then_some(())
     };
-    until("three rows", written).await;
+    until("five rows", written).await;
     let mut smoke = Command::new("node");
     smoke.arg("smoke/smoke.mjs").current_dir(&console).env("CHROMIUM", browser);
     smoke.env("CONSOLE_URL", gateway.control_url()).env("CONSOLE_KEY", OPERATOR_KEY);
