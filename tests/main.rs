@@ -51,6 +51,7 @@ mod cloud_credentials;
 mod commands;
 mod commands_in_a_shell;
 mod compaction;
+mod console;
 mod control;
 mod control_access;
 mod control_document;

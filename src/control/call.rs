@@ -17,6 +17,7 @@ use memory::state::held_bytes::Hold;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::store::{Catalog, Change, Kind, Record, Status, Store};
 use motion::engine::Engine;
+use motion::engine::planner::Planner;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(super) struct Call {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
     pub engine: Arc<Engine>,
+    pub planner: Planner,
     pub snapshot: Arc<SettingsSnapshot>,
     pub identity: Arc<ClientIdentity>,
     /// The values of the path's parameters.

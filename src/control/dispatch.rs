@@ -65,7 +65,7 @@ pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Service
 async fn serve(
     route: &'static Route,
     port: Port,
-    Services { shared, limits, engine, work }: Services,
+    Services { shared, limits, engine, planner, work }: Services,
     params: Vec<(String, String)>,
     request: Request,
 ) -> Result<Reply, Error> {
@@ -111,6 +111,7 @@ async fn serve(
         shared: Arc::clone(&shared),
         limits,
         engine,
+        planner,
         snapshot,
         identity: Arc::clone(&identity),
         params,

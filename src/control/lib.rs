@@ -20,6 +20,7 @@ mod cache;
 mod call;
 mod collections;
 mod configs;
+mod console;
 mod credential;
 mod dialect;
 mod dispatch;

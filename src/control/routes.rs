@@ -8,7 +8,7 @@
 
 use super::route::{Access, Route};
 use super::services::Services;
-use super::{dialect, dispatch, error, unserved};
+use super::{console, dialect, dispatch, error, unserved};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::routing::any;
@@ -53,6 +53,7 @@ const TABLES: &[&[Route]] = &[
     crate::logs::EXPORT_ROUTES,
     crate::logs::FILE_ROUTES,
     crate::feedback::ROUTES,
+    crate::console::ROUTES,
 ];
 
 /// All routes.
@@ -88,8 +89,8 @@ const NAMES: &[&str] = &[
     "model-configs",
 ];
 
-/// The names that Portkey also has outside `/v1`.
-const UNVERSIONED: &[&str] = &["model-configs", "metrics"];
+/// The names outside `/v1`: those that Portkey also has there, and the console.
+const UNVERSIONED: &[&str] = &["model-configs", "metrics", "console"];
 
 /// The port at which a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,9 +148,15 @@ fn is_on_data_port(route: &Route, has_control: bool) -> bool {
 /// The control routes of one port.
 pub fn router(services: Services, port: Port) -> Router {
     let mut router = Router::new();
-    let has_control = services.shared.settings().settings.listen.control_on_data;
-    for route in routes().filter(|route| port == Port::Control || is_on_data_port(route, has_control)) {
+    let snapshot = services.shared.settings_arc();
+    let has_control = snapshot.settings.listen.control_on_data;
+    let has_console = snapshot.settings.console.is_enabled && port == Port::Control;
+    let is_served = |route: &&Route| port == Port::Control || is_on_data_port(route, has_control);
+    for route in routes().filter(is_served).filter(|route| has_console || !console::has(route)) {
         router = router.route(route.path, dispatch::handler(route, port));
+    }
+    if has_console {
+        router = console::attach(router, &services);
     }
     router
         .method_not_allowed_fallback(error::wrong_method)

@@ -6,6 +6,7 @@ use super::work::WorkPlaces;
 use memory::limits::Limits;
 use memory::state::Shared;
 use motion::engine::Engine;
+use motion::engine::planner::Planner;
 use std::sync::Arc;
 
 /// The objects that control routes use.
@@ -15,12 +16,14 @@ pub struct Services {
     pub limits: Arc<Limits>,
     /// Runs the hooks of guardrails that are tried.
     pub engine: Arc<Engine>,
+    /// Plans the requests of the console's playground.
+    pub planner: Planner,
     /// The places of what takes a while.
     pub work: Arc<WorkPlaces>,
 }
 
 impl Services {
-    pub fn new(shared: Arc<Shared>, limits: Arc<Limits>, engine: Arc<Engine>) -> Self {
-        Self { shared, limits, engine, work: Arc::default() }
+    pub fn new(shared: Arc<Shared>, limits: Arc<Limits>, planner: Planner) -> Self {
+        Self { shared, limits, engine: Arc::clone(&planner.engine), planner, work: Arc::default() }
     }
 }

@@ -53,9 +53,10 @@ impl Announcement {
             .map(|data| ("data", format!("{}/v1 for clients, {keys}", url(data))))
             .collect();
         let control = url(&listen.control);
+        let console = if settings.console.is_enabled { "/console/ in a browser, " } else { "" };
         services.push((
             "control",
-            format!("{control} for operators: /metrics /readyz, the API below /v1 with a key"),
+            format!("{control} for operators: {console}/metrics, /readyz, the API below /v1 with a key"),
         ));
         if let Some(key) = administrator_key {
             let key = key.display();

@@ -184,8 +184,9 @@ fn add_planes(
     let engine = Arc::new(new_engine(server, state));
     let config_cache = ConfigCache::default();
     // Not on the connections of clients' requests.
-    let batches = batch_opening::open(file, Planner::new(Arc::clone(&engine), config_cache.clone()))?;
-    let services = Services::new(Arc::clone(shared), Arc::clone(state.limits), engine);
+    let planner = Planner::new(engine, config_cache.clone());
+    let batches = batch_opening::open(file, planner.clone())?;
+    let services = Services::new(Arc::clone(shared), Arc::clone(state.limits), planner);
     let control_routes =
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
     let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };

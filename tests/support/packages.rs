@@ -45,6 +45,53 @@ pub(crate) fn python_programs(set: &str) -> Option<PathBuf> {
     interpreter.parent().map(Path::to_path_buf)
 }
 
+/// The sources of the console with the packages that build it, and the document of which its types are made: a copy, so that nothing is
+/// written beside the sources. `None` as for `python`.
+pub(crate) fn console() -> Option<PathBuf> {
+    ready("console", prepared("console", &console_sources))
+}
+
+fn console_sources() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copied = folder().join("console-sources");
+    let console = copied.join("console");
+    let error_text = |error: std::io::Error| error.to_string();
+    // What is no more in the sources is no more in the copy.
+    for part in ["src", "tests", "smoke", "built"] {
+        let _ = std::fs::remove_dir_all(console.join(part));
+    }
+    copy(&root.join("console"), &console).map_err(error_text)?;
+    std::fs::create_dir_all(copied.join("docs")).map_err(error_text)?;
+    std::fs::copy(root.join("docs/openapi.json"), copied.join("docs/openapi.json")).map_err(error_text)?;
+    let wanted = read(&console.join("package-lock.json"))?;
+    let installed = copied.join("installed.json");
+    if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(console);
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    step("npm", npm.current_dir(&console))?;
+    std::fs::write(installed, wanted).map_err(error_text)?;
+    Ok(console)
+}
+
+/// Copies a folder without the packages in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            if entry.file_name() != "node_modules" {
+                copy(&entry.path(), &target)?;
+            }
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk")
 }

@@ -76,7 +76,7 @@ impl Planner {
     ///
     /// # Errors
     /// Why there is no complete response: what was sent to `chunks` is not whole.
-    pub(crate) async fn stream_offline(
+    pub async fn stream_offline(
         &self,
         request: OfflineRequest<'_>,
         leaves: watch::Receiver<bool>,

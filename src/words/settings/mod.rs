@@ -11,6 +11,7 @@ pub mod allowed_models;
 pub mod auth;
 mod batches;
 mod cache;
+mod console;
 pub mod cors;
 pub mod counting;
 pub mod custom_hosts;
@@ -50,6 +51,7 @@ pub use allowed_models::AllowedModels;
 pub use auth::Auth;
 pub use batches::{BatchSettings, S3Credentials, S3Settings};
 pub use cache::{CacheSettings, SemanticCacheSettings};
+pub use console::ConsoleSettings;
 pub use cors::Cors;
 pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};
 pub use custom_hosts::CustomHosts;
@@ -93,6 +95,7 @@ pub struct Settings {
     pub server: Server,
     pub listen: Listen,
     pub emulator: Emulator,
+    pub console: ConsoleSettings,
     pub limits: Limits,
     /// The timeouts of targets whose config gives none.
     pub time_limits: TimeLimits,

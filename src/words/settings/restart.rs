@@ -30,6 +30,7 @@ pub const START_ONLY: &[StartOnly] = &[
     all_of("listen.data", |a, b| a.listen.data != b.listen.data),
     all_of("listen.control", |a, b| a.listen.control != b.listen.control),
     all_of("listen.control_on_data", |a, b| a.listen.control_on_data != b.listen.control_on_data),
+    all_of("console.enabled", |a, b| a.console != b.console),
     all_of("emulator.listen", |a, b| a.emulator != b.emulator),
     StartOnly {
         path: "limits.idle_timeout_ms",

@@ -5,10 +5,10 @@
 use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
 use super::{
-    AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, Cors, CustomHosts, DefaultConfig, Emulator,
-    GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings, ModelEntry, ModelNames, ModelRoute,
-    NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings, Server, Settings,
-    SharedCounters, StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings, Cors, CustomHosts,
+    DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings, ModelEntry,
+    ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings,
+    Server, Settings, SharedCounters, StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -61,6 +61,7 @@ impl Settings {
                 .or_else(|| Listen::members(&mut MemberTable::default(), &used))
                 .unwrap_or_default(),
             emulator: table.get("emulator", emulator, Emulator::DOC).unwrap_or_default(),
+            console: section(table, "console", ConsoleSettings::DOC, ConsoleSettings::members),
             limits: section(table, "limits", Limits::DOC, Limits::members),
             time_limits: table
                 .get("time_limits", see("time_limits", object(TimeLimits::members)), time_limits)

@@ -1,0 +1,201 @@
+// Every page of the console in Chromium, against a gateway that runs: no error of the page, nothing that the policy has blocked, no serious
+// finding of axe, in light, dark and 390 px; and texts that clients control are shown as texts.
+//
+// CONSOLE_URL, CONSOLE_KEY: the control port and an administrator's key. CHROMIUM: the browser. SHOTS: a folder for pictures.
+// FULL=1: all pages in all forms, not each in one. FILES: a folder of built files that are shown in place of the gateway's own.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const url = process.env.CONSOLE_URL;
+const key = process.env.CONSOLE_KEY;
+const isFull = process.env.FULL === '1';
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const HOSTILE = ['<script>window.hacked=1</script>', '<img src=x onerror="window.hacked=1">', 'gpt://a//b', 'javascript:window.hacked=1', '\u202Eright to left \u05D0\u05D1', 'x'.repeat(240)];
+
+const api = async (method, path, body) => {
+  const response = await fetch(url + path, { method, headers: { 'x-gateway-api-key': key, 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
+  const read = await response.json();
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${JSON.stringify(read)}`);
+  return read;
+};
+
+const FORMS = [
+  { name: 'light', colorScheme: 'light', viewport: { width: 1440, height: 900 } },
+  { name: 'dark', colorScheme: 'dark', viewport: { width: 1440, height: 900 } },
+  { name: 'narrow', colorScheme: 'light', viewport: { width: 390, height: 844 } },
+  { name: 'wide', colorScheme: 'dark', viewport: { width: 3840, height: 2160 } },
+];
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+try {
+  for (const name of HOSTILE) {
+    await api('POST', '/v1/api-keys/organisation/service', { name, description: name, scopes: ['logs.list'] });
+    await api('POST', '/v1/configs', { name, config: { provider: '@emulator' } });
+    await api('POST', '/v1/guardrails', { name, checks: [{ id: 'default.contains', parameters: { operator: 'none', words: [name] } }], actions: { deny: true } });
+  }
+  const first = (await api('GET', '/v1/logs?page_size=50')).data.find((log) => log.total_units > 0);
+  const config = (await api('GET', '/v1/configs')).data.find((config) => config.name === HOSTILE[0]);
+  const guardrail = (await api('GET', '/v1/guardrails')).data.find((guardrail) => guardrail.name === HOSTILE[0]);
+  const named = (await api('GET', '/v1/api-keys')).data.find((one) => one.name === HOSTILE[0]);
+  const pages = ['', 'requests', `requests/${first.id}`, 'spend', 'my-key', 'keys', `keys/${named.id}`, 'limits', 'clients', 'providers', 'configs', `configs/${config.slug}`, 'configs/new', 'guardrails', `guardrails/${guardrail.slug}`, 'prompts', 'cache', 'playground?two=1', 'explain', 'batches', 'audit', 'node', 'none'];
+
+  for (const form of FORMS) {
+    const context = await browser.newContext({ ...form, baseURL: url });
+    const page = await context.newPage();
+    await ready(page);
+    const problems = [];
+    page.on('pageerror', (error) => problems.push(`${page.url()}: ${error.message}`));
+    page.on('console', (message) => {
+      if (message.type() === 'error' && !/status of 40[0-9]/.test(message.text())) problems.push(`${page.url()}: ${message.text()}`);
+    });
+    await signIn(page);
+    // Each page in one form, and all of them in all forms where there is time.
+    const shown = pages.filter((_, at) => isFull || at % FORMS.length === FORMS.indexOf(form));
+    for (const path of shown) {
+      await page.goto(`/console/${path}`);
+      await page.locator('h1').waitFor();
+      await settled(page);
+      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${form.name}-${path.split(/[/?]/)[0] || 'overview'}${path.includes('/') ? '-one' : ''}.png` });
+      const width = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+      if (width[0] > width[1]) problems.push(`${form.name} ${path}: ${width[0]} px wide in ${width[1]}`);
+      if (await page.evaluate(() => window.hacked)) problems.push(`${path}: a text of a client ran`);
+      // The policy of the page allows no inline script: axe is given to the debugger, not to the page.
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations.filter((one) => ['serious', 'critical'].includes(one.impact)).map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(' | ')}`));
+      problems.push(...found.map((one) => `${form.name} ${path}: ${one}`));
+    }
+    assert.deepEqual(problems, []);
+    await context.close();
+  }
+  await journeys();
+  console.log(`the console: ${isFull ? 'every page in every form' : 'every page'}, and its journeys`);
+} finally {
+  await browser.close();
+}
+
+/** For pictures and fixes while developing: files from the folder in place of those of the binary. */
+async function ready(page) {
+  if (!process.env.FILES) return;
+  const { gunzipSync } = await import('node:zlib');
+  const file = (name) => readFileSync(`${process.env.FILES}/${name}`);
+  const version = file('version.txt').toString();
+  await page.route(/\/console\//, async (route) => {
+    const path = new URL(route.request().url()).pathname;
+    if (/^\/console\/(session|chat)/.test(path)) return route.continue();
+    if (path.endsWith('.js')) return route.fulfill({ contentType: 'text/javascript', body: gunzipSync(file('app.js.gz')) });
+    if (path.endsWith('.css')) return route.fulfill({ contentType: 'text/css', body: gunzipSync(file('app.css.gz')) });
+    const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+    return route.fulfill({ contentType: 'text/html', headers: { 'content-security-policy': policy }, body: file('index.html').toString().replaceAll('VERSION', version) });
+  });
+}
+
+async function settled(page) {
+  await page.waitForLoadState('networkidle');
+  await page.waitForFunction(() => !document.querySelector('.loading'), undefined, { timeout: 10_000 });
+}
+
+async function signIn(page, as = key) {
+  await page.goto('/console/');
+  await page.getByLabel('Service key').fill(as);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Turnpike console' }).waitFor({ state: 'detached' });
+}
+
+/** What an operator does, from the first to the last step. */
+async function journeys() {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, baseURL: url });
+  const page = await context.newPage();
+  await ready(page);
+
+  await page.goto('/console/requests?status=200');
+  await page.getByLabel('Service key').fill('tp-not-a-key');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('Service key').fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  // The page that was wanted, with its filters.
+  await page.getByRole('heading', { name: 'Requests' }).waitFor();
+  assert.equal(await page.getByLabel('Status').inputValue(), '200');
+  const cookie = (await context.cookies()).find((one) => one.name === '__Host-turnpike-console');
+  assert.ok(cookie.httpOnly && cookie.secure && cookie.sameSite === 'Strict', JSON.stringify(cookie));
+  assert.ok(!(await page.evaluate(() => document.cookie + JSON.stringify(localStorage) + document.documentElement.outerHTML)).includes(key), 'the page keeps the key');
+
+  await page.getByLabel('Model').fill('none-such');
+  await page.getByText('No request matches these filters.').waitFor();
+  await page.getByLabel('Cache').selectOption('miss');
+  await page.goBack();
+  assert.equal(new URL(page.url()).searchParams.get('model'), 'none-such');
+
+  // A key: made and shown once, raised, refused, rotated, revoked.
+  await page.goto('/console/keys');
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('made in the console');
+  await page.getByLabel('It may').selectOption('reader');
+  await page.getByLabel('Budget, $').fill('5');
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const secret = await page.locator('.secret-text').innerText();
+  assert.match(secret, /^gk_/);
+  await page.getByRole('button', { name: 'I have it' }).click();
+  assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
+  await page.getByRole('link', { name: 'made in the console' }).first().click();
+  await page.getByLabel('Budget, $').fill('7');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const changed = (await api('GET', '/v1/api-keys?name=made%20in%20the%20console')).data[0];
+  assert.equal(changed.usage_limits.credit_limit, 7);
+  await page.getByRole('button', { name: 'Rotate' }).click();
+  await page.getByLabel('The old one stays good for').selectOption('0');
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
+  const rotated = await page.locator('.secret-text').innerText();
+  assert.notEqual(rotated, secret);
+  await page.getByRole('button', { name: 'I have it' }).click();
+
+  // A key with few scopes sees what it may, and no more; when it is revoked, its session is over.
+  const reader = await browser.newContext({ baseURL: url });
+  const second = await reader.newPage();
+  await ready(second);
+  await signIn(second, rotated);
+  assert.equal(await second.getByRole('link', { name: 'Configs' }).count(), 0);
+  await second.goto('/console/requests');
+  await second.getByRole('heading', { name: 'Requests' }).waitFor();
+  await page.getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('heading', { name: 'Keys' }).waitFor();
+  await second.getByRole('button', { name: 'Refresh' }).click();
+  await second.getByText('The session has ended: sign in again.').waitFor();
+  await reader.close();
+
+  // A config: refused with marks, saved, published, rolled back.
+  await page.goto('/console/configs/new');
+  await page.getByLabel('Name').fill('from the console');
+  await page.getByLabel('Config, JSON').fill('{\n  "provider": "@emulator",\n  "retry": {"attempts": -1}\n}');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Line 3' }).waitFor();
+  await page.getByLabel('Config, JSON').fill('{"provider": "@emulator", "retry": {"attempts": 1}}');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('in use').waitFor();
+  await page.getByLabel('Config, JSON').fill('{"provider": "@emulator", "retry": {"attempts": 2}}');
+  await page.getByRole('button', { name: 'Publish' }).click();
+  await page.getByRole('button', { name: 'Roll back to it' }).click();
+  await page.getByText('Rolled back').waitFor();
+  const slug = decodeURIComponent(page.url().split('/').pop());
+  assert.equal(JSON.parse((await api('GET', `/v1/configs/${slug}`)).config).retry.attempts, 1);
+  await page.getByRole('link', { name: 'Explain a request with it' }).click();
+  await page.getByRole('button', { name: 'Explain', exact: true }).click();
+  await page.getByText('First target').waitFor();
+
+  // A chat, streamed, with a key that may send one.
+  const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'player', scopes: ['completions.write', 'logs.view', 'logs.list'] });
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You have signed out.').waitFor();
+  assert.equal((await context.cookies()).length, 0);
+  await signIn(page, client.key);
+  await page.goto('/console/playground');
+  await page.getByLabel('Config or @provider').fill('@emulator');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.locator('.answer', { hasText: 'quick brown fox' }).waitFor();
+  await page.getByRole('link', { name: 'The request' }).waitFor();
+  await context.close();
+}

@@ -1,0 +1,114 @@
+// Calls of the control routes, with the session's cookie. The page holds no key: only the sign-in form has one, until it is sent.
+import { signal } from '@preact/signals';
+import type { paths } from './schema';
+import { query } from './ranges.ts';
+
+/** What a GET of the document responds. */
+export type Got<P extends keyof paths> = paths[P] extends { get: { responses: { 200: { content: { 'application/json': infer B } } } } } ? B : never;
+/** An item of such a list. */
+export type Item<P extends keyof paths> = Got<P> extends { data: (infer I)[] } ? I : never;
+/** An object whose members the document leaves open. */
+export type Free = Record<string, any>;
+
+export interface Detail {
+  path: string;
+  message: string;
+}
+
+export class ApiError extends Error {
+  constructor(readonly status: number, message: string, readonly details: Detail[] = []) {
+    super(message);
+  }
+}
+
+export type Self = Got<'/v1/api-keys/self'>;
+/** `null`: signed out; `undefined`: not clear yet. */
+export const self = signal<Self | null | undefined>(undefined);
+export const signedOutWhy = signal('');
+
+export const may = (...scopes: string[]): boolean => scopes.some((scope) => (self.value?.scopes as string[] | undefined)?.includes(scope));
+
+/** A call this long after the reader's last key, click or turn of the wheel is one that the page makes by itself. */
+const ASKED = 60_000;
+let lastInput = Date.now();
+for (const kind of ['keydown', 'pointerdown', 'wheel']) globalThis.addEventListener?.(kind, () => (lastInput = Date.now()), { capture: true, passive: true });
+
+interface Options {
+  signal?: AbortSignal;
+  key?: string;
+}
+
+async function send(method: string, path: string, body: unknown, options: Options): Promise<Response> {
+  // What the page refreshes by itself keeps no session alive.
+  const isAsked = Date.now() - lastInput < ASKED;
+  const headers: Record<string, string> = { 'x-turnpike-console': isAsked ? '1' : 'poll', accept: 'application/json' };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  if (options.key !== undefined) headers.authorization = `Bearer ${options.key}`;
+  const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store' };
+  if (body !== undefined) init.body = JSON.stringify(body);
+  if (options.signal) init.signal = options.signal;
+  try {
+    return await fetch(path, init);
+  } catch (why) {
+    if (options.signal?.aborted) throw why;
+    throw new ApiError(0, 'The gateway does not respond. Is it running, and is this address still its control port?');
+  }
+}
+
+async function failure(response: Response): Promise<ApiError> {
+  const body = (await response.json().catch(() => null)) as Free | null;
+  const message = body?.error?.message ?? body?.data?.message ?? `The gateway responded with status ${response.status}.`;
+  return new ApiError(response.status, message, body?.error?.details ?? []);
+}
+
+/** Sends a call and reads its JSON. */
+export async function call<T = Free>(method: string, path: string, body?: unknown, options: Options = {}): Promise<T> {
+  const response = await send(method, path, body, options);
+  if (response.status === 401 && options.key === undefined) signOutHere('The session has ended: sign in again.');
+  if (!response.ok) throw await failure(response);
+  return (await response.json()) as T;
+}
+
+export const get = <T = Free>(path: string, params: Parameters<typeof query>[0] = {}, options: Options = {}): Promise<T> => call<T>('GET', path + query(params), undefined, options);
+
+export async function text(path: string): Promise<string> {
+  const response = await send('GET', path, undefined, {});
+  if (!response.ok) throw await failure(response);
+  return response.text();
+}
+
+/** A response that is read while it arrives. */
+export async function stream(path: string, body: unknown, signal: AbortSignal): Promise<Response> {
+  const response = await send('POST', path, body, { signal });
+  if (!response.ok) throw await failure(response);
+  return response;
+}
+
+function signOutHere(why: string): void {
+  if (self.value) signedOutWhy.value = why;
+  self.value = null;
+}
+
+export async function whoAmI(): Promise<void> {
+  try {
+    self.value = await get<Self>('/v1/api-keys/self');
+  } catch (why) {
+    if (!(why instanceof ApiError) || why.status !== 401) signedOutWhy.value = (why as Error).message;
+    self.value = null;
+  }
+}
+
+export async function signIn(key: string): Promise<void> {
+  await call('POST', '/console/session', undefined, { key });
+  signedOutWhy.value = '';
+  const found = await get<Self>('/v1/api-keys/self').catch((why: ApiError) => {
+    if (why.status !== 401) throw why;
+    throw new ApiError(401, 'The key is good, but this browser did not keep the session: see the note below.');
+  });
+  self.value = found;
+}
+
+export async function signOut(): Promise<void> {
+  await call('DELETE', '/console/session');
+  signOutHere('You have signed out.');
+}

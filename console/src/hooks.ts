@@ -1,0 +1,89 @@
+// What pages have in common: data that is loaded again as it ages, and filters that stand in the URL.
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { useLocation } from 'preact-iso';
+import { type ApiError, type Free, get } from './client.ts';
+import { query } from './ranges.ts';
+
+export interface Loaded<T> {
+  data: T | null;
+  error: ApiError | null;
+  isLoading: boolean;
+  reload: () => void;
+  /** Shows a change at once; a reload shows what it came to. */
+  set: (data: T) => void;
+}
+
+/** Loads a path, again every `seconds`. What was there stays until the new is. `null`: nothing to load yet. */
+export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
+  const [state, setState] = useState<{ data: T | null; error: ApiError | null; isLoading: boolean }>({ data: null, error: null, isLoading: path !== null });
+  const [round, setRound] = useState(0);
+  const shown = useRef<string | null>(null);
+  useEffect(() => {
+    if (path === null) return setState({ data: null, error: null, isLoading: false });
+    const aborter = new AbortController();
+    let timer = 0;
+    const isSame = shown.current?.split('?')[0] === path.split('?')[0];
+    setState((before) => ({ data: isSame ? before.data : null, error: null, isLoading: true }));
+    shown.current = path;
+    const load = async (): Promise<void> => {
+      try {
+        const data = await get<T>(path, {}, { signal: aborter.signal });
+        setState({ data, error: null, isLoading: false });
+      } catch (why) {
+        if (aborter.signal.aborted) return;
+        setState((before) => ({ data: before.data, error: why as ApiError, isLoading: false }));
+      }
+      if (seconds > 0 && !aborter.signal.aborted) timer = window.setTimeout(() => (document.hidden ? wait() : load()), seconds * 1000);
+    };
+    const wait = (): void => {
+      timer = window.setTimeout(() => (document.hidden ? wait() : load()), 1000);
+    };
+    void load();
+    return () => {
+      aborter.abort();
+      window.clearTimeout(timer);
+    };
+  }, [path, seconds, round]);
+  const reload = useCallback(() => setRound((round) => round + 1), []);
+  const set = useCallback((data: T) => setState({ data, error: null, isLoading: false }), []);
+  return { ...state, reload, set };
+}
+
+export type Filters = Record<string, string>;
+
+/** The parameters of the URL, and how to change some of them: an empty one goes. Back and forward keep them. */
+export function useFilters(): [Filters, (changes: Record<string, string>, replace?: boolean) => void] {
+  const location = useLocation();
+  const filters = location.query as Filters;
+  const change = (changes: Record<string, string>, replace = false): void => location.route(location.path + query({ ...filters, ...changes }), replace);
+  return [filters, change];
+}
+
+export interface Notice {
+  text: string;
+  isError: boolean;
+}
+
+export const notice = signal<Notice | null>(null);
+let clearing = 0;
+
+export function notify(text: string, isError = false): void {
+  notice.value = { text, isError };
+  window.clearTimeout(clearing);
+  clearing = window.setTimeout(() => (notice.value = null), isError ? 10_000 : 4000);
+}
+
+/** Shows a change at once, and takes it back where the gateway refuses it. */
+export async function optimistic<T>(loaded: Loaded<T>, shown: NoInfer<T>, change: () => Promise<unknown>, done: string): Promise<void> {
+  const before = loaded.data;
+  loaded.set(shown);
+  try {
+    await change();
+    notify(done);
+  } catch (why) {
+    if (before !== null) loaded.set(before);
+    notify((why as Error).message, true);
+  }
+  loaded.reload();
+}

@@ -1,0 +1,207 @@
+// Saved configs: what they are, checked by the gateway itself before they are saved, and their versions.
+import { useEffect, useState } from 'preact/hooks';
+import { useLocation, useRoute } from 'preact-iso';
+import { ApiError, type Free, type Item, call, may } from '../client.ts';
+import { Diff, Editor, pretty } from '../editor.tsx';
+import { notify, useFilters, useGet } from '../hooks.ts';
+import { type Mark, marks, syntaxMark } from '../json_place.ts';
+import { query } from '../ranges.ts';
+import { Ago, Badge, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+
+type Config = Item<'/v1/configs'>;
+const SIZE = 50;
+const START = '{\n  "strategy": { "mode": "fallback" },\n  "targets": [\n    { "provider": "@first" },\n    { "provider": "@second" }\n  ]\n}\n';
+
+export function Configs() {
+  const [filters, setFilters] = useFilters();
+  const page = Number(filters.page ?? 0) || 0;
+  const configs = useGet<{ data: Config[]; total: number }>(`/v1/configs${query({ search: filters.search, current_page: page, page_size: SIZE })}`);
+  return (
+    <Page title="Configs" lead="Saved configs say where requests go, and what happens when a target fails. Requests name them in x-gateway-config, or as @slug in model." actions={may('configs.create') && <a class="button primary" href="/console/configs/new">New config</a>}>
+      <div class="filters" role="search">
+        <TextField label="Name or slug has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
+      </div>
+      <Problem error={configs.error} retry={configs.reload} />
+      <Table
+        label="Configs"
+        rows={configs.data?.data ?? (configs.error ? [] : null)}
+        id={(config) => config.id ?? config.slug}
+        empty="No saved config. Requests can carry one in x-gateway-config; a saved one can be changed while clients run."
+        columns={[
+          { name: 'Name', isLong: true, cell: (config) => <a href={`/console/configs/${encodeURIComponent(config.slug)}`}>{config.name}</a> },
+          { name: 'Slug', isLong: true, cell: (config) => <code>{config.slug}</code> },
+          { name: 'Kept in', cell: (config) => (config.origin === 'settings' ? 'settings file' : 'store') },
+          { name: '', cell: (config) => (config.is_default ? <Badge tone="good">default of its workspace</Badge> : '') },
+          { name: 'Changed', cell: (config) => <Ago at={config.last_updated_at} /> },
+          { name: 'By', isLong: true, cell: (config) => config.updated_by ?? '–' },
+        ]}
+      />
+      {configs.data && <Pager page={page} size={SIZE} total={configs.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
+    </Page>
+  );
+}
+
+/** What the gateway says of a config without saving it. */
+async function check(text: string): Promise<Mark[]> {
+  const explained = await call('POST', '/v1/explain', { headers: { 'x-gateway-config': text }, body: { model: 'any', messages: [{ role: 'user', content: 'Hello' }] } });
+  return marks(text, (explained.problems ?? []) as { path: string; message: string }[], 'config');
+}
+
+export function ConfigPage() {
+  const { params } = useRoute();
+  const { route } = useLocation();
+  const slug = params.slug ?? '';
+  const isNew = slug === 'new';
+  const path = `/v1/configs/${encodeURIComponent(slug)}`;
+  const saved = useGet(isNew ? null : path);
+  const list = useGet<{ data: Config[] }>(isNew ? null : `/v1/configs${query({ search: slug, page_size: 50 })}`);
+  const versions = useGet<{ data: Free[] }>(isNew ? null : `${path}/versions?page_size=50`);
+  const [text, setText] = useState(isNew ? START : '');
+  const [name, setName] = useState('');
+  const [newSlug, setNewSlug] = useState('');
+  const [found, setFound] = useState<Mark[]>([]);
+  const [error, setError] = useState<Error | null>(null);
+  const [isRemoving, setRemoving] = useState(false);
+  const before = saved.data ? pretty(saved.data.config) : '';
+  useEffect(() => {
+    if (saved.data) {
+      setText(pretty(saved.data.config));
+      setName(saved.data.name);
+    }
+  }, [saved.data]);
+  const isOfFile = list.data?.data.find((config) => config.slug === slug)?.origin === 'settings';
+  const canWrite = !isOfFile && may(isNew ? 'configs.create' : 'configs.update');
+
+  const run = async (what: () => Promise<void>): Promise<void> => {
+    setError(null);
+    const wrong = syntaxMark(text);
+    setFound(wrong ? [wrong] : []);
+    if (wrong) return;
+    try {
+      await what();
+    } catch (why) {
+      const details = why instanceof ApiError ? why.details.filter((detail) => detail.path.startsWith('config')) : [];
+      if (details.length > 0) setFound(marks(text, details, 'config'));
+      else setError(why as Error);
+    }
+  };
+  const tryIt = (): Promise<void> =>
+    run(async () => {
+      const all = await check(JSON.stringify(JSON.parse(text)));
+      const problems = marks(text, all, 'config');
+      setFound(problems);
+      if (problems.length === 0) notify('The gateway finds no mistake in it.');
+    });
+  const save = (): Promise<void> =>
+    run(async () => {
+      const config = JSON.parse(text) as unknown;
+      if (isNew) {
+        const made = await call('POST', '/v1/configs', { name, config, ...(newSlug ? { slug: newSlug } : {}) });
+        notify('Saved: requests can name it now.');
+        route(`/console/configs/${encodeURIComponent(made.slug)}`);
+      } else {
+        await call('PUT', path, { name, config });
+        notify('Published: requests use it from now on.');
+        saved.reload();
+        versions.reload();
+      }
+    });
+  const rollBack = (version: Free) => async (): Promise<void> => {
+    setText(pretty(version.config));
+    try {
+      await call('PUT', path, { config: JSON.parse(version.config) as unknown });
+      notify('Rolled back: that version is in use again, as a new one.');
+    } catch (why) {
+      notify((why as Error).message, true);
+    }
+    saved.reload();
+    versions.reload();
+  };
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    notify('Taken out of use.');
+    route('/console/configs');
+  };
+
+  return (
+    <Page title={isNew ? 'New config' : (saved.data?.name ?? slug)} lead={isNew ? 'Checked as a whole by the gateway before it is saved.' : <code>{slug}</code>} actions={!isNew && canWrite && may('configs.delete') && <button type="button" class="danger" onClick={() => setRemoving(true)}>Take out of use</button>}>
+      <Problem error={saved.error} retry={saved.reload} />
+      {(isNew || saved.data) && (
+        <Section title="Config">
+          {isOfFile && <p class="note">It is of the settings file, which a reload reads: it cannot be changed here.</p>}
+          {isOfFile ? (
+            <Code label="Config" text={before} />
+          ) : (
+            <>
+              <div class="row">
+                <TextField label="Name" value={name} onInput={setName} required />
+                {isNew && <TextField label="Slug" value={newSlug} onInput={setNewSlug} placeholder="made of the name" help="How requests name it." />}
+              </div>
+              <div>
+                <Editor label="Config, JSON" value={text} onInput={setText} marks={found} />
+              </div>
+              <Problem error={error} />
+              {canWrite && (
+                <div class="actions">
+                  <button type="button" class="primary" onClick={save} disabled={!name || (!isNew && text === before && name === saved.data?.name)}>
+                    {isNew ? 'Save' : 'Publish'}
+                  </button>
+                  {may('explain.read') && (
+                    <button type="button" onClick={tryIt}>
+                      Check
+                    </button>
+                  )}
+                  {may('explain.read') && (
+                    <a class="button" href={`/console/explain${query({ request: JSON.stringify({ headers: { 'x-gateway-config': isNew ? text : slug }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } }) })}`}>
+                      Explain a request with it
+                    </a>
+                  )}
+                </div>
+              )}
+              {!isNew && text !== before && (
+                <>
+                  <h3>What publishing changes</h3>
+                  <Diff label="Changes" before={before} after={text} />
+                </>
+              )}
+            </>
+          )}
+        </Section>
+      )}
+      {!isNew && !isOfFile && versions.data && (
+        <Section title="Versions">
+          <Versions all={versions.data.data} current={saved.data?.version_id} rollBack={may('configs.update') ? rollBack : null} />
+        </Section>
+      )}
+      {isRemoving && (
+        <Confirm title="Take this config out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(false)}>
+          <p>Requests that name it are refused from then on.</p>
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+function Versions({ all, current, rollBack }: { all: Free[]; current: string | undefined; rollBack: ((version: Free) => () => Promise<void>) | null }) {
+  const [shown, setShown] = useState<string | null>(null);
+  return (
+    <>
+      <Table
+        label="Versions"
+        rows={all}
+        id={(version, index) => version.version_id ?? String(index)}
+        empty="No version yet."
+        columns={[
+          { name: 'Version', cell: (version) => <code>{version.version_id}</code> },
+          { name: '', cell: (version) => (version.version_id === current ? <Badge tone="good">in use</Badge> : '') },
+          { name: 'Length', isNumber: true, cell: (version) => `${version.config.length} characters` },
+          { name: 'Compare', cell: (version) => <button type="button" class="link" aria-expanded={shown === version.version_id} onClick={() => setShown(shown === version.version_id ? null : version.version_id)}>with the one before</button> },
+          { name: 'Change', cell: (version) => (rollBack && version.version_id !== current ? <button type="button" class="link" onClick={rollBack(version)}>Roll back to it</button> : '') },
+        ]}
+      />
+      {all.map((version, index) =>
+        shown === version.version_id ? <Diff key={version.version_id} label="Difference to the version before" before={all[index + 1] ? pretty(all[index + 1]?.config) : ''} after={pretty(version.config)} /> : null,
+      )}
+    </>
+  );
+}

@@ -1,0 +1,155 @@
+// Saved guardrails: their checks, changed under the server's own check, and tried on a text.
+import { useEffect, useState } from 'preact/hooks';
+import { useLocation, useRoute } from 'preact-iso';
+import { ApiError, type Free, type Item, call, may } from '../client.ts';
+import { Editor } from '../editor.tsx';
+import { milliseconds } from '../format.ts';
+import { notify, useFilters, useGet } from '../hooks.ts';
+import { type Mark, marks, syntaxMark } from '../json_place.ts';
+import { query } from '../ranges.ts';
+import { Ago, Area, Badge, Choice, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+
+type Guardrail = Item<'/v1/guardrails'>;
+const SIZE = 50;
+const START = { checks: [{ id: 'default.contains', parameters: { operator: 'none', words: ['secret'] } }], actions: { deny: true } };
+const can = (action: string): boolean => may(`guardrails.${action}`, `organisation_guardrails.${action}`);
+
+export function Guardrails() {
+  const [filters, setFilters] = useFilters();
+  const page = Number(filters.page ?? 0) || 0;
+  const all = useGet<{ data: Guardrail[]; total: number }>(`/v1/guardrails${query({ search: filters.search, current_page: page, page_size: SIZE })}`);
+  return (
+    <Page title="Guardrails" lead="Checks of requests and responses, with what follows from them. Configs and workspaces name them by slug." actions={can('create') && <a class="button" href="/console/guardrails/new">New guardrail</a>}>
+      <div class="filters" role="search">
+        <TextField label="Name or slug has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
+      </div>
+      <Problem error={all.error} retry={all.reload} />
+      <Table
+        label="Guardrails"
+        rows={all.data?.data ?? (all.error ? [] : null)}
+        id={(guardrail) => guardrail.id}
+        empty="No saved guardrail. A config can also have its own, written in place: docs/guardrails.md."
+        columns={[
+          { name: 'Name', isLong: true, cell: (guardrail) => <a href={`/console/guardrails/${encodeURIComponent(guardrail.slug)}`}>{guardrail.name}</a> },
+          { name: 'Slug', isLong: true, cell: (guardrail) => <code>{guardrail.slug}</code> },
+          { name: 'Checks', isLong: true, cell: (guardrail) => (guardrail.checks as Free[]).map((check) => check.id).join(', ') },
+          { name: 'Denies', cell: (guardrail) => ((guardrail.actions as Free).deny ? <Badge tone="warn">denies</Badge> : 'no') },
+          { name: 'Changed', cell: (guardrail) => <Ago at={guardrail.last_updated_at} /> },
+        ]}
+      />
+      {all.data && <Pager page={page} size={SIZE} total={all.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
+    </Page>
+  );
+}
+
+export function GuardrailPage() {
+  const { params } = useRoute();
+  const { route } = useLocation();
+  const slug = params.slug ?? '';
+  const isNew = slug === 'new';
+  const path = `/v1/guardrails/${encodeURIComponent(slug)}`;
+  const saved = useGet(isNew ? null : path);
+  const [name, setName] = useState('');
+  const [text, setText] = useState(JSON.stringify(START, null, 2));
+  const [found, setFound] = useState<Mark[]>([]);
+  const [error, setError] = useState<Error | null>(null);
+  const [isRemoving, setRemoving] = useState(false);
+  useEffect(() => {
+    if (!saved.data) return;
+    setName(saved.data.name);
+    setText(JSON.stringify({ checks: saved.data.checks, actions: saved.data.actions }, null, 2));
+  }, [saved.data]);
+  const save = async (): Promise<void> => {
+    setError(null);
+    const wrong = syntaxMark(text);
+    setFound(wrong ? [wrong] : []);
+    if (wrong) return;
+    try {
+      const body = { name, ...(JSON.parse(text) as Free) };
+      const made = await call(isNew ? 'POST' : 'PUT', isNew ? '/v1/guardrails' : path, body);
+      notify('Saved: requests are judged by it from now on.');
+      if (isNew) route(`/console/guardrails/${encodeURIComponent(made.slug ?? made.data?.slug ?? '')}`);
+      else saved.reload();
+    } catch (why) {
+      const details = why instanceof ApiError ? why.details.filter((detail) => /^(checks|actions)/.test(detail.path)) : [];
+      if (details.length > 0) setFound(marks(text, details, ''));
+      else setError(why as Error);
+    }
+  };
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    notify('Taken out of use.');
+    route('/console/guardrails');
+  };
+  const canSave = isNew ? can('create') : can('update');
+  return (
+    <Page title={isNew ? 'New guardrail' : (saved.data?.name ?? slug)} lead={!isNew && <code>{slug}</code>} actions={!isNew && can('delete') && <button type="button" class="danger" onClick={() => setRemoving(true)}>Take out of use</button>}>
+      <Problem error={saved.error} retry={saved.reload} />
+      {(isNew || saved.data) && (
+        <>
+          {canSave ? (
+            <Section title="Checks and actions">
+              <TextField label="Name" value={name} onInput={setName} required />
+              <div>
+                <Editor label="Checks and actions, JSON" value={text} onInput={setText} marks={found} rows={14} />
+              </div>
+              <p class="help">A secret that is shown as ***** stays as it is.</p>
+              <Problem error={error} />
+              <div class="actions">
+                <button type="button" class="primary" disabled={!name} onClick={save}>
+                  Save
+                </button>
+              </div>
+            </Section>
+          ) : (
+            <Code label="Guardrail" text={text} />
+          )}
+          {!isNew && may('guardrails.invoke', 'guardrails.update', 'organisation_guardrails.update') && <Try path={path} />}
+        </>
+      )}
+      {isRemoving && (
+        <Confirm title="Take this guardrail out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(false)}>
+          <p>Requests by configs that name it are refused from then on.</p>
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+function Try({ path }: { path: string }) {
+  const [text, setText] = useState('');
+  const [phase, setPhase] = useState('');
+  const [result, setResult] = useState<Free | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const run = async (): Promise<void> => {
+    setError(null);
+    try {
+      setResult(await call('POST', `${path}/test`, { text, ...(phase ? { phase } : {}) }));
+    } catch (why) {
+      setResult(null);
+      setError(why as Error);
+    }
+  };
+  return (
+    <Section title="Try it">
+      <Area label="Text" value={text} onInput={setText} rows={4} />
+      <div class="actions">
+        <Choice label="The text is" value={phase} onChange={setPhase} options={[['', 'as the checks say'], ['before', 'a request'], ['after', 'a response']]} />
+        <button type="button" disabled={!text} onClick={run}>
+          Try
+        </button>
+      </div>
+      <Problem error={error} />
+      {result && (
+        <>
+          <p role="status">
+            <Badge tone={result.deny ? 'bad' : result.verdict ? 'good' : 'warn'}>{result.deny ? 'denied' : result.verdict ? 'passes' : 'fails, and is passed on'}</Badge> {milliseconds(result.execution_time)}
+          </p>
+          {result.transformed && <Code label="The changed text" text={result.text ?? ''} />}
+          <Table label="Results of checks" rows={result.checks as Free[]} id={(check, index) => `${check.id} ${index}`} empty="No check ran." columns={[{ name: 'Check', cell: (check) => check.id }, { name: 'Verdict', cell: (check) => <Badge tone={check.error ? 'warn' : check.verdict ? 'good' : 'bad'}>{check.error ? 'error' : check.verdict ? 'passes' : 'fails'}</Badge> }, { name: 'Why', isLong: true, cell: (check) => check.error?.message ?? check.data?.explanation ?? '–' }]} />
+          <Code label="Result" text={JSON.stringify(result, null, 2)} />
+        </>
+      )}
+    </Section>
+  );
+}

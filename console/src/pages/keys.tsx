@@ -1,0 +1,230 @@
+// Service keys: made (and shown once), changed, rotated, revoked.
+import { useState } from 'preact/hooks';
+import { useLocation, useRoute } from 'preact-iso';
+import { type Free, type Item, call, may, self } from '../client.ts';
+import { fullTime, integer } from '../format.ts';
+import { type Loaded, notify, optimistic, useFilters, useGet } from '../hooks.ts';
+import { LimitFields, isSimple, limitBody, limitInput } from '../limit_form.tsx';
+import { query } from '../ranges.ts';
+import { Nearest, Usage } from '../usage.tsx';
+import { Ago, Area, Badge, Choice, Confirm, Dialog, Facts, Page, Pager, Problem, Secret, Section, Table, TextField } from '../ui.tsx';
+
+type Key = Item<'/v1/api-keys'>;
+const SIZE = 50;
+const can = (action: string): boolean => may(...['organisation_service', 'workspace_service', 'workspace_user'].map((kind) => `${kind}_api_keys.${action}`));
+const tone = (status: string) => (status === 'active' ? 'good' : status === 'expired' ? 'quiet' : 'bad');
+
+/** What most keys are for. */
+const PRESETS: [string, string, string[]][] = [
+  ['client', 'Clients: sends requests', ['completions.write', 'prompts.render', 'feedbacks.write']],
+  ['reader', 'Reader: sees requests and spend', ['logs.list', 'logs.view', 'analytics.view']],
+  ['same', 'All that your key may do', []],
+  ['own', 'Others', []],
+];
+
+export function Keys() {
+  const [filters, setFilters] = useFilters();
+  const [isMaking, setMaking] = useState(false);
+  const page = Number(filters.page ?? 0) || 0;
+  const keys = useGet<{ data: Key[]; total: number }>(`/v1/api-keys${query({ search: filters.search, workspace_id: filters.workspace, current_page: page, page_size: SIZE })}`);
+  return (
+    <Page title="Keys" lead="Service keys of clients and operators." actions={can('create') && <button type="button" class="primary" onClick={() => setMaking(true)}>Make a key</button>}>
+      <div class="filters" role="search">
+        <TextField label="Name has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
+        {may('workspaces.list') && <TextField label="Workspace" value={filters.workspace ?? ''} onInput={(workspace) => setFilters({ workspace, page: '' }, true)} placeholder="slug" />}
+      </div>
+      <Problem error={keys.error} retry={keys.reload} />
+      <Table
+        label="Keys"
+        rows={keys.data?.data ?? (keys.error ? [] : null)}
+        id={(key, index) => key.id ?? `${key.name} ${index}`}
+        empty="No key matches. Make one for each client, so that each has its own limits and its own line in the spend."
+        columns={[
+          { name: 'Name', isLong: true, cell: (key) => (key.id ? <a href={`/console/keys/${key.id}`}>{key.name}</a> : key.name) },
+          { name: 'Key', cell: (key) => <code>{key.key}</code> },
+          { name: 'Status', cell: (key) => <Badge tone={tone(key.status)}>{key.status}</Badge> },
+          { name: 'Kind', cell: (key) => (key.origin === 'settings' ? 'settings file' : key.type) },
+          { name: 'Budget', cell: (key) => <Nearest usage={key.usage} /> },
+          { name: 'Expires', cell: (key) => (key.expires_at ? <Ago at={key.expires_at} /> : 'never') },
+          { name: 'Last used', cell: (key) => <Ago at={key.last_used_at} /> },
+          { name: 'Made', cell: (key) => <Ago at={key.created_at} /> },
+        ]}
+      />
+      {keys.data && <Pager page={page} size={SIZE} total={keys.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
+      {isMaking && <Make onClose={() => { setMaking(false); keys.reload(); }} />}
+    </Page>
+  );
+}
+
+function Make({ onClose }: { onClose: () => void }) {
+  const workspaces = useGet(may('workspaces.list') && !self.value?.workspace_id ? '/v1/workspaces?page_size=200' : null);
+  const isOfOrganisation = !self.value?.workspace_id && may('organisation_service_api_keys.create');
+  const [name, setName] = useState('');
+  const [owner, setOwner] = useState('workspace');
+  const [preset, setPreset] = useState('client');
+  const [scopes, setScopes] = useState('');
+  const [limits, setLimits] = useState(limitInput({}));
+  const [error, setError] = useState<Error | null>(null);
+  const [secret, setSecret] = useState<string | null>(null);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setError(null);
+    const own = (self.value?.scopes ?? []) as string[];
+    const wanted = preset === 'same' ? own : preset === 'own' ? scopes.split(/[\s,]+/).filter(Boolean) : (PRESETS.find(([id]) => id === preset)?.[2] ?? []);
+    const body: Free = { name, scopes: wanted, ...limitBody(limits, true) };
+    for (const member of Object.keys(body)) if (body[member] === null) delete body[member];
+    if (owner !== 'organisation' && owner !== 'workspace') body.workspace_id = owner;
+    try {
+      const path = owner === 'organisation' ? '/v1/api-keys/organisation/service' : '/v1/api-keys/workspace/service';
+      setSecret((await call('POST', path, body)).key);
+    } catch (why) {
+      setError(why as Error);
+    }
+  };
+  const others = ((workspaces.data?.data ?? []) as Free[]).filter((workspace) => !workspace.is_default);
+  const owners: [string, string][] = [['workspace', self.value?.workspace_id ? 'The workspace of your key' : 'The default workspace'], ...others.map((workspace): [string, string] => [workspace.id, workspace.name]), ...(isOfOrganisation ? [['organisation', 'The organisation, for operators'] as [string, string]] : [])];
+  return (
+    <Dialog title={secret ? 'The new key' : 'Make a key'} onClose={onClose}>
+      {secret ? (
+        <Secret text={secret} onDone={() => { setSecret(null); onClose(); }} />
+      ) : (
+        <form class="form" onSubmit={submit}>
+          <TextField label="Name" value={name} onInput={setName} required autofocus help="Whose key it is: it is in the logs and the spend." />
+          <Choice label="It belongs to" value={owner} options={owners} onChange={setOwner} />
+          <Choice label="It may" value={preset} options={PRESETS.map(([id, text]) => [id, text])} onChange={setPreset} />
+          {preset === 'own' && <Area label="Scopes" rows={4} isCode value={scopes} onInput={setScopes} help="With spaces or commas: docs/keys.md lists them." />}
+          <LimitFields input={limits} set={setLimits} withLimits />
+          <Problem error={error} />
+          <div class="actions end">
+            <button type="button" onClick={onClose}>
+              Cancel
+            </button>
+            <button type="submit" class="primary">
+              Make the key
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+export function KeyPage() {
+  const { params } = useRoute();
+  const { route } = useLocation();
+  const path = `/v1/api-keys/${encodeURIComponent(params.id ?? '')}`;
+  const key = useGet(path);
+  const [asks, setAsks] = useState<'rotate' | 'revoke' | null>(null);
+  const data = key.data;
+  const revoke = async (): Promise<void> => {
+    await call('DELETE', path);
+    notify('Revoked: it is refused from now on.');
+    route('/console/keys');
+  };
+  return (
+    <Page
+      title={data?.name ?? 'Key'}
+      lead={data && <code>{data.key}</code>}
+      actions={
+        data && (
+          <>
+            {may('logs.list') && <a class="button" href={`/console/requests${query({ key: data.id })}`}>Its requests</a>}
+            {can('rotate') && <button type="button" onClick={() => setAsks('rotate')}>Rotate</button>}
+            {can('delete') && <button type="button" class="danger" onClick={() => setAsks('revoke')}>Revoke</button>}
+          </>
+        )
+      }
+    >
+      <Problem error={key.error} retry={key.reload} />
+      {data && (
+        <>
+          <div class="card">
+            <Facts
+              pairs={[
+                ['Status', <Badge tone={tone(data.status)}>{data.status}</Badge>],
+                ['Kind', data.type],
+                ['Workspace', data.workspace_id ?? 'all of the organisation'],
+                ['User', data.user_id],
+                ['Made', fullTime(data.created_at)],
+                ['Expires', data.expires_at ? fullTime(data.expires_at) : 'never'],
+                ['Last used', <Ago at={data.last_used_at} />],
+                ['Models', data.allowed_models ? data.allowed_models.join(', ') : 'all'],
+                ['Default config', data.defaults?.config_id],
+                ['Scopes', `${integer(data.scopes?.length)}: ${(data.scopes ?? []).slice(0, 6).join(', ')}${(data.scopes?.length ?? 0) > 6 ? ' …' : ''}`],
+              ]}
+            />
+          </div>
+          <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <button type="button" onClick={() => optimistic(key, { ...data, usage: data.usage.map((one: Free) => ({ ...one, current_usage: one.kind === 'usage' ? 0 : one.current_usage })) }, () => call('PUT', path, { reset_usage: true }), 'Counted from 0 again.')}>Count from 0</button>}>
+            <Usage usage={data.usage} />
+          </Section>
+          {can('update') && <Change key={data.last_updated_at} data={data} path={path} loaded={key} />}
+        </>
+      )}
+      {asks === 'rotate' && <Rotate path={path} onClose={() => { setAsks(null); key.reload(); }} />}
+      {asks === 'revoke' && (
+        <Confirm title="Revoke this key?" action="Revoke" onConfirm={revoke} onClose={() => setAsks(null)}>
+          <p>
+            Clients with <bdi>{data?.name}</bdi> are refused at once. This cannot be undone.
+          </p>
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+function Change({ data, path, loaded }: { data: Free; path: string; loaded: Loaded<Free> }) {
+  const withLimits = isSimple(data);
+  const [name, setName] = useState<string>(data.name);
+  const [limits, setLimits] = useState(limitInput(data));
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const body = { name, ...limitBody(limits, withLimits) };
+    void optimistic(loaded, { ...data, ...body, usage: data.usage }, () => call('PUT', path, body), 'Saved.');
+  };
+  return (
+    <Section title="Change">
+      <form class="form card" onSubmit={submit}>
+        <TextField label="Name" value={name} onInput={setName} required />
+        <LimitFields input={limits} set={setLimits} withLimits={withLimits} />
+        <div class="actions">
+          <button type="submit" class="primary">
+            Save
+          </button>
+        </div>
+      </form>
+    </Section>
+  );
+}
+
+function Rotate({ path, onClose }: { path: string; onClose: () => void }) {
+  const [transition, setTransition] = useState('1800000');
+  const [secret, setSecret] = useState<string | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const rotate = async (): Promise<void> => {
+    try {
+      setSecret((await call('POST', `${path}/rotate`, { key_transition_period_ms: Number(transition) })).key);
+    } catch (why) {
+      setError(why as Error);
+    }
+  };
+  return (
+    <Dialog title={secret ? 'The new secret' : 'Give the key another secret'} onClose={onClose}>
+      {secret ? (
+        <Secret text={secret} onDone={() => { setSecret(null); onClose(); }} />
+      ) : (
+        <>
+          <Choice label="The old one stays good for" value={transition} onChange={setTransition} options={[['0', 'no time: it ends now'], ['1800000', '30 minutes'], ['86400000', 'a day'], ['604800000', '7 days'], ['2592000000', '30 days']]} />
+          <Problem error={error} />
+          <div class="actions end">
+            <button type="button" onClick={onClose}>
+              Cancel
+            </button>
+            <button type="button" class="primary" onClick={rotate}>
+              Rotate
+            </button>
+          </div>
+        </>
+      )}
+    </Dialog>
+  );
+}

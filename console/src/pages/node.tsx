@@ -1,0 +1,67 @@
+// The gateway that this console is served by: whether it is ready, its stores and counters, and what waits for a restart.
+import { useEffect, useState } from 'preact/hooks';
+import { text } from '../client.ts';
+import { ago, bytes, integer } from '../format.ts';
+import { useGet } from '../hooks.ts';
+import { Badge, Facts, Page, Problem, Section } from '../ui.tsx';
+
+/** The value of a metric without labels, or the labels of one that has only them. */
+export function metric(page: string, name: string): string | null {
+  const line = page.split('\n').find((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+  return line ? line.slice(line.lastIndexOf(' ') + 1) : null;
+}
+
+export function label(page: string, metricName: string, name: string): string | null {
+  const line = page.split('\n').find((line) => line.startsWith(`${metricName}{`));
+  return new RegExp(`[{,]${name}="([^"]*)"`).exec(line ?? '')?.[1] ?? null;
+}
+
+const Up = ({ is }: { is: boolean | undefined }) => <Badge tone={is ? 'good' : 'bad'}>{is ? 'responds' : 'does not respond'}</Badge>;
+
+export function Node() {
+  const ready = useGet('/readyz', 5);
+  const health = useGet('/v1/health');
+  const [metrics, setMetrics] = useState('');
+  useEffect(() => void text('/metrics').then(setMetrics, () => setMetrics('')), []);
+  const data = ready.data;
+  const memory = Number(metric(metrics, 'process_resident_memory_bytes'));
+  const started = Number(metric(metrics, 'process_start_time_seconds'));
+  const waiting: string[] = data?.waiting_for_restart ?? [];
+  return (
+    <Page title="Node and settings" lead="This gateway, as it says itself. Settings are changed in their file; SIGHUP reads it again.">
+      <Problem error={ready.error} retry={ready.reload} />
+      {data && (
+        <>
+          <div class="card">
+            <Facts
+              pairs={[
+                ['Status', <Badge tone={data.status === 'ready' ? 'good' : 'bad'}>{data.status}</Badge>],
+                ['Version', health.data?.version],
+                ['Settings in force', label(metrics, 'turnpike_settings_info', 'hash') ?? label(metrics, 'turnpike_build_info', 'version')],
+                ['Started', started ? ago(new Date(started * 1000).toISOString()) : null],
+                ['Memory', memory ? bytes(memory) : null],
+                ['Requests in flight', integer(data.requests_in_flight)],
+              ]}
+            />
+          </div>
+          <div class="columns">
+            <Section title="Store">
+              <div class="card">{data.store ? <Facts pairs={[['Kind', data.store.backend], ['State', <Up is={data.store.available} />], ['Since', ago(data.store.since)], ['Read from disk', data.store.from_disk ? 'yes: the database was away at the start' : 'no']]} /> : <p>None: nothing can be changed by API. The log of the process says why.</p>}</div>
+            </Section>
+            <Section title="Log store">
+              <div class="card">{data.ledger ? <Facts pairs={[['Kind', data.ledger.backend], ['State', <Up is={data.ledger.available} />], ['Since', ago(data.ledger.since)], ['In the spool', bytes(data.ledger.spool_bytes)], ['Rows dropped', integer(data.ledger.rows_dropped)]]} /> : <p>None: logs.enabled is false.</p>}</div>
+            </Section>
+            <Section title="Counters of limits">
+              <div class="card">
+                <Facts pairs={[['Kept in', data.limits.counters], ['State', <Up is={data.limits.available} />], ['Gateways that share them', integer(data.limits.gateways)], ['When memory is full', data.limits.when_memory_is_full]]} />
+              </div>
+            </Section>
+            <Section title="Waiting for a restart">
+              <div class="card">{waiting.length === 0 ? <p class="muted">Nothing: the settings in force are those of the file as it was read last.</p> : <ul>{waiting.map((key) => <li key={key}><code>{key}</code></li>)}</ul>}</div>
+            </Section>
+          </div>
+        </>
+      )}
+    </Page>
+  );
+}

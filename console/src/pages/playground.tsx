@@ -1,0 +1,184 @@
+// A chat with one target or two side by side, streamed, with the key of the session; and the same request as curl.
+import { useRef, useState } from 'preact/hooks';
+import { type Free, get, may, stream } from '../client.ts';
+import { curl, dataBase } from '../curl.ts';
+import { EventReader, pieceOf } from '../events.ts';
+import { cents, integer, milliseconds } from '../format.ts';
+import { useFilters, useGet } from '../hooks.ts';
+import { query } from '../ranges.ts';
+import { Area, Code, Page, Problem, Section, TextField } from '../ui.tsx';
+
+interface Answer {
+  text: string;
+  error: Error | null;
+  isRunning: boolean;
+  first: number | null;
+  all: number | null;
+  usage: Record<string, number> | null;
+  log: Free | null;
+}
+
+const NOTHING: Answer = { text: '', error: null, isRunning: false, first: null, all: null, usage: null, log: null };
+
+/** What names a target: a saved config, or `@slug` of a provider. */
+const headersOf = (target: string): Record<string, string> => (!target ? {} : target.startsWith('@') ? { provider: target } : { config: target });
+
+export function Playground() {
+  const [filters, setFilters] = useFilters();
+  const isDouble = filters.two === '1';
+  const [system, setSystem] = useState('');
+  const [text, setText] = useState('Hello');
+  const [streams, setStreams] = useState(true);
+  const [sides, setSides] = useState([{ target: filters.target ?? '', model: filters.model ?? 'gpt-4o-mini' }, { target: '', model: 'gpt-4o-mini' }]);
+  const [answers, setAnswers] = useState<Answer[]>([NOTHING, NOTHING]);
+  const aborter = useRef<AbortController | null>(null);
+  const configs = useGet<{ data: Free[] }>(may('configs.list') ? '/v1/configs?page_size=200' : null);
+  const providers = useGet<{ data: Free[] }>(may('providers.list') ? '/v1/providers?page_size=200' : null);
+  if (!may('completions.write')) {
+    return (
+      <Page title="Playground">
+        <div class="empty">
+          The key you have signed in with may not send requests: it lacks the scope <code>completions.write</code>. The administrator's key of the first start is only for the control plane. <a href="/console/keys">Make a key</a> for clients, and sign in with it.
+        </div>
+      </Page>
+    );
+  }
+  const shown = isDouble ? [0, 1] : [0];
+  const body = (side: number): Free => ({ model: sides[side]?.model, messages: [...(system ? [{ role: 'system', content: system }] : []), { role: 'user', content: text }], ...(streams ? { stream: true } : {}) });
+  const put = (side: number, change: Partial<Answer>): void => setAnswers((all) => all.map((answer, at) => (at === side ? { ...answer, ...change } : answer)));
+
+  const ask = async (side: number, signal: AbortSignal): Promise<void> => {
+    const begun = performance.now();
+    const trace = crypto.randomUUID();
+    put(side, { ...NOTHING, isRunning: true });
+    try {
+      const response = await stream(`/console/chat/completions${query({ ...headersOf(sides[side]?.target ?? ''), trace_id: trace })}`, body(side), signal);
+      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      const events = new EventReader();
+      const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
+      let whole = '';
+      let answer = '';
+      for (;;) {
+        const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+        if (done) break;
+        if (!isStream) {
+          whole += value;
+          continue;
+        }
+        for (const piece of events.push(value ?? '').map(pieceOf)) {
+          if (piece.error) put(side, { error: new Error(piece.error) });
+          if (piece.text && !answer) put(side, { first: performance.now() - begun });
+          answer += piece.text;
+          put(side, { text: answer, ...(piece.usage ? { usage: piece.usage } : {}) });
+        }
+      }
+      if (!isStream) {
+        const piece = pieceOf(whole);
+        put(side, { text: piece.text || whole, usage: piece.usage ?? null });
+      }
+    } catch (why) {
+      if (!signal.aborted) put(side, { error: why as Error });
+    }
+    put(side, { isRunning: false, all: performance.now() - begun });
+    if (may('logs.view')) void lookUp(side, trace);
+  };
+
+  /** The log is written a moment after the request. */
+  const lookUp = async (side: number, trace: string): Promise<void> => {
+    for (let round = 0; round < 5; round += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 400 * (round + 1)));
+      const log = await get(`/v1/logs/${trace}`).catch(() => null);
+      if (log) return put(side, { log });
+    }
+  };
+
+  const send = (event: Event): void => {
+    event.preventDefault();
+    aborter.current?.abort();
+    aborter.current = new AbortController();
+    const { signal } = aborter.current;
+    shown.forEach((side) => void ask(side, signal));
+  };
+  const isRunning = answers.some((answer) => answer.isRunning);
+  const setSide = (side: number, change: Partial<{ target: string; model: string }>): void => setSides((all) => all.map((one, at) => (at === side ? { ...one, ...change } : one)));
+
+  return (
+    <Page
+      title="Playground"
+      lead="Sends real requests with the key you have signed in with: they cost what they cost, and are logged."
+      actions={
+        <span class="check">
+          <input type="checkbox" id="two" checked={isDouble} onChange={(event) => setFilters({ two: event.currentTarget.checked ? '1' : '' }, true)} />
+          <label for="two">Two side by side</label>
+        </span>
+      }
+    >
+      <datalist id="targets">
+        {[...(configs.data?.data ?? []).map((config) => config.slug), ...(providers.data?.data ?? []).map((provider) => `@${provider.slug}`)].map((target) => (
+          <option key={target} value={target} />
+        ))}
+      </datalist>
+      <form class="section" onSubmit={send}>
+        <div class="sides">
+          {shown.map((side) => (
+            <div class="row" key={side}>
+              <TextField label={isDouble ? `Config or @provider, ${side + 1}` : 'Config or @provider'} value={sides[side]?.target ?? ''} onInput={(target) => setSide(side, { target })} list="targets" placeholder="the default" spellcheck={false} />
+              <TextField label={isDouble ? `Model, ${side + 1}` : 'Model'} value={sides[side]?.model ?? ''} onInput={(model) => setSide(side, { model })} required spellcheck={false} />
+            </div>
+          ))}
+        </div>
+        <Area label="System prompt" value={system} onInput={setSystem} rows={2} />
+        <Area label="Message" value={text} onInput={setText} rows={4} />
+        <div class="actions">
+          <button type="submit" class="primary" disabled={!text}>
+            Send
+          </button>
+          {isRunning && (
+            <button type="button" onClick={() => aborter.current?.abort()}>
+              Stop
+            </button>
+          )}
+          <span class="check">
+            <input type="checkbox" id="streams" checked={streams} onChange={(event) => setStreams(event.currentTarget.checked)} />
+            <label for="streams">Stream</label>
+          </span>
+        </div>
+      </form>
+      <div class="sides">
+        {shown.map((side) => (
+          <Shown key={side} answer={answers[side] ?? NOTHING} name={isDouble ? `Response ${side + 1}` : 'Response'} />
+        ))}
+      </div>
+      <Section title="As curl">
+        {shown.map((side) => (
+          <Code key={side} label={`Request ${side + 1} as curl`} text={curl(dataBase(), '/v1/chat/completions', 'POST', Object.fromEntries(Object.entries(headersOf(sides[side]?.target ?? '')).map(([name, value]) => [`x-gateway-${name}`, value])), body(side))} />
+        ))}
+      </Section>
+    </Page>
+  );
+}
+
+function Shown({ answer, name }: { answer: Answer; name: string }) {
+  const log = answer.log?.metrics;
+  return (
+    <Section title={name}>
+      <div class="card">
+        <div class="answer" dir="auto" aria-live="polite" aria-busy={answer.isRunning}>
+          {answer.text || <span class="muted">{answer.isRunning ? 'Waiting for the first token …' : answer.all === null ? 'Nothing was sent yet.' : ''}</span>}
+        </div>
+        <Problem error={answer.error} />
+        {answer.all !== null && (
+          <p class="help">
+            {answer.first !== null && <>First token after {milliseconds(answer.first)}. </>}
+            {milliseconds(answer.all)} in all. {answer.usage && <>{integer(answer.usage.prompt_tokens)} tokens in, {integer(answer.usage.completion_tokens)} out. </>}
+            {log && (
+              <>
+                {cents(log.cost)} at {log.virtual_key ?? log.ai_org ?? 'no provider'}. <a href={`/console/requests/${answer.log?.id}`}>The request</a>
+              </>
+            )}
+          </p>
+        )}
+      </div>
+    </Section>
+  );
+}

@@ -1,0 +1,81 @@
+// What is made of numbers, times and texts.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { curl } from '../src/curl.ts';
+import { diff } from '../src/diff.ts';
+import { EventReader, pieceOf } from '../src/events.ts';
+import { NONE, bytes, cents, csv, dollars, milliseconds, quoted } from '../src/format.ts';
+import { projected, query, rangeParams, rangeTimes } from '../src/ranges.ts';
+import { places, ticks } from '../src/scale.ts';
+
+test('what is not there is shown as such, and never as 0', () => {
+  for (const show of [bytes, cents, dollars, milliseconds]) {
+    assert.equal(show(null), NONE);
+    assert.equal(show(undefined), NONE);
+  }
+  assert.notEqual(cents(0), NONE);
+});
+
+test('small amounts keep the digits that count', () => {
+  assert.match(cents(0.0123), /0[.,]000123$/);
+  assert.match(cents(123.4), /1[.,]23/);
+  assert.equal(milliseconds(1234).replace(',', '.'), '1.23 s');
+  assert.equal(bytes(1536).replace(',', '.'), '1.5 KiB');
+});
+
+test('an argument of a shell is the text itself, whatever is in it', () => {
+  assert.equal(quoted('a/b:c'), 'a/b:c');
+  assert.equal(quoted("it's $HOME `id`"), "'it'\\''s $HOME `id`'");
+  const text = curl('http://h:8787', '/v1/chat', 'POST', { 'x-a': "'; rm -rf / #" }, { model: "a'b" });
+  assert.match(text, /-H 'x-a: '\\''; rm -rf \/ #'/);
+  assert.match(text, /-d '\{"model":"a'\\''b"\}'/);
+  assert.ok(!text.includes('-X'));
+});
+
+test('a field of a CSV file is no formula and breaks no line', () => {
+  assert.equal(csv([['=1+1', 'a,b', 'c"d', 'x\ny', -5, null]]), "'=1+1,\"a,b\",\"c\"\"d\",\"x\ny\",-5,\r\n");
+  assert.equal(csv([['@SUM(A1)', '+1', '\t=1']]), "'@SUM(A1),'+1,'\t=1\r\n");
+});
+
+test('a range is read from the URL, and nonsense is the default', () => {
+  const now = Date.UTC(2026, 10, 29, 12);
+  assert.deepEqual(rangeTimes('1h', '24h', now), [now - 3_600_000, now]);
+  for (const nonsense of [undefined, '', '1y', 'x/y', '2026-11-29/2026-11-28', '9'.repeat(40)]) assert.deepEqual(rangeTimes(nonsense, '24h', now), [now - 86_400_000, now]);
+  assert.deepEqual(rangeParams('2026-11-01T00:00:00Z/2026-11-02T00:00:00Z', '24h', now), { time_of_generation_min: '2026-11-01T00:00:00.000Z', time_of_generation_max: '2026-11-02T00:00:00.000Z' });
+  assert.equal(query({ a: 'b&c', d: '', e: null, f: 0 }), '?a=b%26c&f=0');
+});
+
+test('spend goes on at the rate of the month so far', () => {
+  assert.equal(Math.round(projected(100, new Date(2026, 3, 16))), 200);
+});
+
+test('an event is read whole, wherever the chunks end', () => {
+  const stream = 'data: {"choices":[{"delta":{"content":"He"}}]}\r\n\r\ndata: {"choices":[{"delta":{"content":"y"}}],"usage":{"prompt_tokens":1}}\n\n: ping\n\ndata: [DONE]\n\n';
+  for (let cut = 1; cut < 9; cut += 1) {
+    const reader = new EventReader();
+    const found = [];
+    for (let at = 0; at < stream.length; at += cut) found.push(...reader.push(stream.slice(at, at + cut)));
+    const pieces = found.map(pieceOf);
+    assert.equal(pieces.map((piece) => piece.text).join(''), 'Hey');
+    assert.equal(pieces.at(-1)?.isEnd, true);
+  }
+  assert.equal(pieceOf('{"error":{"message":"no"}}').error, 'no');
+  assert.equal(pieceOf('{"choices":[{"message":{"content":"all"}}]}').text, 'all');
+  assert.equal(pieceOf('<script>').text, '');
+});
+
+test('a difference has every line of both texts, once', () => {
+  const lines = diff('a\nb\nc', 'a\nx\nc\nd');
+  assert.deepEqual(lines.map((line) => line.sign + line.text), [' a', '-b', '+x', ' c', '+d']);
+  assert.equal(lines.filter((line) => line.sign !== '+').map((line) => line.text).join('\n'), 'a\nb\nc');
+  assert.equal(diff('', '').length, 1);
+});
+
+test('axes have round values up to the largest', () => {
+  for (const max of [0.0003, 1, 3, 7.2, 99, 100, 12_345]) {
+    const all = ticks(max);
+    assert.ok((all.at(-1) ?? 0) >= max && all.length >= 3 && all.length <= 6, `${max}: ${all.join(' ')}`);
+  }
+  assert.deepEqual(ticks(0), [0, 1]);
+  assert.deepEqual(places(10, 3), [0, 4, 8]);
+});

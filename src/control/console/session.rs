@@ -1,0 +1,230 @@
+//! Sessions of the console: a cookie that carries the key with which its calls are made, sealed, so that the page never holds the key.
+//!
+//! The cookie counts only for requests that the page itself makes. With it a request gets the key's header, and all that follows is the same
+//! as for any client: key, scopes and role are judged at each call (`dispatch`), and a key that ends takes its sessions along.
+//! Nothing is stored but the sessions that were ended before their time, in this process.
+
+use super::super::error;
+use super::super::field::{Field, Type, required};
+use super::seal;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{AUTHORIZATION, COOKIE, HeaderValue, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+use jiff::Timestamp;
+use memory::state::Shared;
+use parking_lot::Mutex;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+use words::error::Error;
+
+pub(super) const PATH: &str = "/console/session";
+
+pub(super) const REPLY: &[Field] = &[required("object", Type::Text(20), "`console-session`.")];
+
+/// The prefix has browsers take it only with `Secure`, for this host alone and all its paths.
+const NAME: &str = "__Host-turnpike-console";
+/// The header of the page's calls; `poll` for those that no one has asked for, which keep no session alive.
+const HEADER: &str = "x-turnpike-console";
+const POLL: &str = "poll";
+/// Seconds without a call after which a session ends, and after which it ends in any case.
+const IDLE: i64 = 60 * 60;
+const ABSOLUTE: i64 = 8 * IDLE;
+/// The cookie is renewed after this many seconds, not at each call.
+const RENEWED_AFTER: i64 = 60;
+/// Browsers keep cookies of up to 4,096 bytes.
+const MAX_COOKIE: usize = 3900;
+/// Sessions that were ended and whose time is not over; beyond it the oldest are forgotten.
+const MAX_ENDED: usize = 10_000;
+
+/// What a cookie carries.
+#[derive(Serialize, Deserialize)]
+struct Session {
+    id: Uuid,
+    key: String,
+    /// Seconds since 1970, as are all times here.
+    begun: i64,
+    used: i64,
+}
+
+impl Session {
+    fn is_over(&self, now: i64) -> bool {
+        now >= self.used + IDLE || now >= self.begun + ABSOLUTE
+    }
+}
+
+/// What sessions are sealed with, and which have ended.
+pub(super) struct Sessions {
+    shared: Arc<Shared>,
+    /// For a process without a store: its sessions end with it.
+    own_secret: [u8; 32],
+    /// The ids of those that were ended. They are made in order of time.
+    ended: Mutex<BTreeMap<Uuid, i64>>,
+}
+
+impl Sessions {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        let mut own_secret = [0; 32];
+        if SystemRandom::new().fill(&mut own_secret).is_err() {
+            log::warn!("the system has no random numbers: without a store the console has no sessions");
+        }
+        Self { shared, own_secret, ended: Mutex::default() }
+    }
+
+    fn with_secret<T>(&self, with: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        match self.shared.store().and_then(|store| store.pepper()) {
+            Some(pepper) => with(pepper.as_bytes()),
+            None if self.own_secret == [0; 32] => None,
+            None => with(&self.own_secret),
+        }
+    }
+
+    /// The session of a request of the page.
+    fn find(&self, request: &Request, now: i64) -> Option<Session> {
+        if !is_of_page(request.method(), request.headers()) {
+            return None;
+        }
+        let session = cookies(request.headers()).find_map(|text| self.with_secret(|by| seal::open(by, text)));
+        let session: Session = serde_json::from_slice(&session?).ok()?;
+        let is_ended = session.is_over(now) || self.ended.lock().contains_key(&session.id);
+        (!is_ended).then_some(session)
+    }
+
+    fn end(&self, session: &Session, now: i64) {
+        let mut ended = self.ended.lock();
+        ended.retain(|_, end| *end > now);
+        if ended.len() >= MAX_ENDED {
+            ended.pop_first();
+        }
+        ended.insert(session.id, session.begun + ABSOLUTE);
+    }
+
+    /// The value of `Set-Cookie` for a session; `None` where its key is too long for one.
+    fn cookie(&self, session: &Session, now: i64) -> Option<HeaderValue> {
+        let plain = serde_json::to_vec(session).ok()?;
+        let text = self.with_secret(|by| seal::seal(by, &plain)).filter(|text| text.len() <= MAX_COOKIE)?;
+        let seconds = IDLE.min(session.begun + ABSOLUTE - now);
+        set_cookie(&text, seconds)
+    }
+}
+
+/// Gives a request of the page the key of its session, begins and ends sessions, and renews their cookies.
+pub(super) async fn carry(
+    State(sessions): State<Arc<Sessions>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let now = Timestamp::now().as_second();
+    let names = sessions.shared.settings().settings.prefixed_headers("api-key");
+    let is_session_route = request.uri().path() == PATH;
+    let begins = is_session_route && request.method() == Method::POST;
+    let ends = is_session_route && request.method() == Method::DELETE;
+    let presented = presented_key(request.headers(), &names);
+    let session = sessions.find(&request, now).filter(|_| presented.is_none());
+    let is_poll = request.headers().get(HEADER).is_some_and(|value| value == POLL);
+    // No route reads cookies.
+    request.headers_mut().remove(COOKIE);
+    if let (Some(session), Some(name)) = (&session, names.first())
+        && let Ok(mut key) = HeaderValue::from_str(&session.key)
+    {
+        key.set_sensitive(true);
+        request.headers_mut().insert(name, key);
+    }
+    let mut response = next.run(request).await;
+    let cookie = match (session, presented) {
+        _ if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => None,
+        (session, _) if ends && response.status().is_success() => {
+            session.iter().for_each(|session| sessions.end(session, now));
+            set_cookie("", 0)
+        }
+        (_, Some(key)) if begins && response.status().is_success() => {
+            let session = Session { id: Uuid::now_v7(), key, begun: now, used: now };
+            let Some(cookie) = sessions.cookie(&session, now) else {
+                let message = "The key or token is too long for a cookie. Sign in with a service key.";
+                return error::response(Error::bad_request(message));
+            };
+            Some(cookie)
+        }
+        (Some(session), _) if !is_poll && now - session.used >= RENEWED_AFTER => {
+            sessions.cookie(&Session { used: now, ..session }, now)
+        }
+        _ => None,
+    };
+    response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    response
+}
+
+/// Whether the page itself sends it: no page of another origin can send its header or this `Sec-Fetch-Site`, and a change has an
+/// `Origin`, which is compared with the host where every request to this port is (`origin_guard`).
+fn is_of_page(method: &Method, headers: &HeaderMap) -> bool {
+    let is_own = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    is_own && headers.contains_key(HEADER) && (reads || headers.contains_key(ORIGIN))
+}
+
+/// The values of the cookie. There may be several: only one of them was set here.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(name, _)| *name == NAME).map(|(_, value)| value).take(4)
+}
+
+/// The key of a request: in the gateway's own header, or the bearer.
+fn presented_key(headers: &HeaderMap, names: &[HeaderName]) -> Option<String> {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let own = names.iter().find_map(text);
+    let bearer = || text(&AUTHORIZATION).map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
+    own.or_else(bearer).map(|key| key.trim().to_owned())
+}
+
+fn set_cookie(text: &str, seconds: i64) -> Option<HeaderValue> {
+    let value = format!("{NAME}={text}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict");
+    HeaderValue::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_over_after_an_idle_hour_and_after_eight() {
+        let session = |used| Session { id: Uuid::nil(), key: String::new(), begun: 1000, used };
+        for (used, now, is_over) in [
+            (1000, 1000, false),
+            (1000, 1000 + IDLE - 1, false),
+            (1000, 1000 + IDLE, true),
+            (1000 + ABSOLUTE - 10, 1000 + ABSOLUTE - 1, false),
+            (1000 + ABSOLUTE - 10, 1000 + ABSOLUTE, true),
+        ] {
+            assert_eq!(session(used).is_over(now), is_over, "{used} {now}");
+        }
+    }
+
+    #[test]
+    fn only_cookies_of_this_name_are_looked_at_and_only_a_few() {
+        let mut headers = HeaderMap::new();
+        headers.append(COOKIE, HeaderValue::from_static("a=b; __Host-turnpike-console=one;c=d"));
+        headers.append(
+            COOKIE,
+            HeaderValue::from_static("x__Host-turnpike-console=no; __host-turnpike-console=no; =; x"),
+        );
+        let many = format!("{NAME}=more; ").repeat(9);
+        headers.append(COOKIE, HeaderValue::try_from(many).unwrap());
+        assert_eq!(cookies(&headers).collect::<Vec<_>>(), ["one", "more", "more", "more"]);
+    }
+
+    #[test]
+    fn the_own_header_counts_before_the_bearer() {
+        let mut headers = HeaderMap::new();
+        let names = [HeaderName::from_static("x-gateway-api-key")];
+        assert_eq!(presented_key(&headers, &names), None);
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer two"));
+        assert_eq!(presented_key(&headers, &names).as_deref(), Some("two"));
+        headers.insert("x-gateway-api-key", HeaderValue::from_static(" one "));
+        assert_eq!(presented_key(&headers, &names).as_deref(), Some("one"));
+    }
+}
