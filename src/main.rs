@@ -3,6 +3,8 @@
 //! Builds the parts of the process and runs them. It does not handle requests. The commands and their flags are in
 //! `command_line`.
 
+#[path = "main/acme/mod.rs"]
+mod acme;
 #[path = "main/announcement.rs"]
 mod announcement;
 #[path = "main/background/mod.rs"]

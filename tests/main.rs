@@ -18,6 +18,7 @@ mod shared_streams;
 mod similar_requests;
 mod support;
 
+mod acme;
 mod admission;
 mod alerts;
 mod analytics;

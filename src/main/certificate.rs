@@ -1,9 +1,10 @@
 //! A listener's certificate, and by which it judges those of clients, replaced without a restart when their files change.
 //!
-//! Not a certificate manager: it reads PEM files. What is invalid leaves the previous ones in use, all of them.
+//! Not a certificate manager: it reads PEM files. What is invalid leaves the previous ones in use, all of them. Where an authority
+//! issues the certificate, `acme` writes the file, and there may be none yet: handshakes fail then.
 
 use super::client_verifier::ClientVerifier;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -11,18 +12,36 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::fmt::{self, Display};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use words::settings::TlsFiles;
+use words::settings::ClientAuthority;
+
+/// The files of a listener.
+#[derive(Debug, Clone)]
+pub struct CertificateFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// Which certificates clients may present; `None`: none is wanted.
+    pub clients: Option<ClientAuthority>,
+    /// An authority issues it: there may be none yet.
+    pub is_issued: bool,
+}
 
 /// The newest valid pair of a listener's certificate files.
 #[derive(Debug)]
 pub struct Certificate {
-    files: TlsFiles,
-    current: ArcSwap<CertifiedKey>,
+    files: CertificateFiles,
+    current: ArcSwapOption<CertifiedKey>,
     clients: Option<Arc<ClientVerifier>>,
     read_at: Mutex<Stamp>,
+}
+
+/// How long a certificate is good, Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    pub from: i64,
+    pub until: i64,
 }
 
 /// Which of the files cannot be used.
@@ -47,12 +66,21 @@ impl Certificate {
     /// Reads the files.
     ///
     /// # Errors
-    /// Which file cannot be used and why.
-    pub fn load(files: &TlsFiles) -> Result<Self, CertificateError> {
-        let stamp = stamp(files);
-        let current = ArcSwap::from_pointee(read(files)?);
+    /// Which file cannot be used and why. One that an authority issued is then ordered anew, and none is in use until it is there.
+    pub fn load(files: CertificateFiles) -> Result<Self, CertificateError> {
+        let read_at = Mutex::new(stamp(&files));
+        let current = match read(&files) {
+            Ok(pair) => Some(Arc::new(pair)),
+            Err(error) if !files.is_issued => return Err(error),
+            Err(error) => {
+                if files.cert.exists() {
+                    log::error!(target: "turnpike", "certificate not used, and ordered anew: {error}");
+                }
+                None
+            }
+        };
         let clients = files.clients.as_ref().map(ClientVerifier::load).transpose()?.map(Arc::new);
-        Ok(Self { files: files.clone(), current, clients, read_at: Mutex::new(stamp) })
+        Ok(Self { files, current: ArcSwapOption::new(current), clients, read_at })
     }
 
     /// What judges the certificates of clients, where the listener wants them.
@@ -65,11 +93,15 @@ impl Certificate {
         &self.files.cert
     }
 
-    /// When the certificate in use expires, Unix seconds; `None`: it cannot be read that far.
-    pub fn expires(&self) -> Option<i64> {
-        let current = self.current.load();
-        let (_, certificate) = x509_parser::parse_x509_certificate(current.cert.first()?).ok()?;
-        Some(certificate.validity().not_after.timestamp())
+    /// The one in use, DER; `None`: there is none.
+    pub fn der(&self) -> Option<CertificateDer<'static>> {
+        let current: Guard<Option<Arc<CertifiedKey>>> = self.current.load();
+        current.as_ref()?.cert.first().cloned()
+    }
+
+    /// How long the certificate in use is good; `None`: there is none, or it cannot be read that far.
+    pub fn validity(&self) -> Option<Validity> {
+        validity(&self.der()?)
     }
 
     /// Reads all again when a file changed. Returns whether one did.
@@ -85,22 +117,35 @@ impl Certificate {
             }
             *read_at = stamp;
         }
-        let pair = read(&self.files)?;
+        // Where an authority issues it, the file may be away; what is in use stays, as with any other mistake.
+        let pair = match self.files.is_issued && !self.files.cert.exists() {
+            true => None,
+            false => Some(Arc::new(read(&self.files)?)),
+        };
         if let (Some(clients), Some(authority)) = (&self.clients, &self.files.clients) {
             clients.install(ClientVerifier::read(authority)?);
         }
-        self.current.store(Arc::new(pair));
+        if pair.is_some() {
+            self.current.store(pair);
+        }
         Ok(true)
     }
 }
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load_full())
+        self.current.load_full()
     }
 }
 
-fn stamp(files: &TlsFiles) -> Stamp {
+/// How long a certificate is good; `None`: it cannot be read that far.
+pub fn validity(der: &[u8]) -> Option<Validity> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+    let validity = certificate.validity();
+    Some(Validity { from: validity.not_before.timestamp(), until: validity.not_after.timestamp() })
+}
+
+fn stamp(files: &CertificateFiles) -> Stamp {
     let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     let clients = files.clients.as_ref();
     [
@@ -111,7 +156,7 @@ fn stamp(files: &TlsFiles) -> Stamp {
     ]
 }
 
-fn read(files: &TlsFiles) -> Result<CertifiedKey, CertificateError> {
+fn read(files: &CertificateFiles) -> Result<CertifiedKey, CertificateError> {
     let wrong = |key, path: &Path, why: &dyn Display| CertificateError {
         key,
         why: format!("{}: {why}", path.display()),

@@ -3,6 +3,7 @@
 //! The only place that knows how a Pingora server is built. Pingora's configuration is made from ours in code;
 //! Pingora reads no files or flags of its own.
 
+use super::acme::{Acme, AcmeRenewer};
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, BatchWorker, CertificateReloader, EmulatorService,
@@ -27,6 +28,7 @@ use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
 use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
+use memory::net::inbound::challenge_certificates::ChallengeResponder;
 use memory::net::inbound::checked_app::CheckedApp;
 use memory::net::inbound::client_certificate::CertificateCheck;
 use memory::net::inbound::h2c_guard::H2cGuard;
@@ -43,7 +45,7 @@ use motion::engine::caching::Caching;
 use motion::engine::planner::Planner;
 use pingora_core::apps::{HttpServerOptions, ServerApp};
 use pingora_core::listeners::tls::TlsSettings;
-use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
+use pingora_core::listeners::{L4BufferSettings, ListenerConfig, PreTlsCallback};
 use pingora_core::server::configuration::{Opt, ServerConf};
 use pingora_core::server::{RunArgs, Server};
 use pingora_core::services::ServiceHandle;
@@ -55,7 +57,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use words::settings::{Listener, Settings, TlsFiles};
+use words::settings::{Listener, ListenerTls, Settings};
 
 /// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place.
 pub fn run(file: &Path, takes_over: bool) -> ExitCode {
@@ -168,6 +170,8 @@ struct Planes {
     config_cache: ConfigCache,
     batches: Option<Arc<Batches>>,
     certificates: Vec<Arc<Certificate>>,
+    /// What orders certificates, where an authority issues them.
+    renewer: Option<AcmeRenewer>,
     threads: usize,
 }
 
@@ -180,7 +184,9 @@ fn add_planes(
 ) -> Result<Planes, String> {
     let shared = state.shared;
     let listen = shared.settings().settings.listen.clone();
-    let mut certificates = Vec::new();
+    let state_dir = store_opening::state_dir(file, &shared.settings().settings);
+    let mut certificates =
+        ListenerCertificates { acme: Acme::new(&shared.settings().settings, &state_dir), loaded: Vec::new() };
     let engine = Arc::new(new_engine(server, state));
     let config_cache = ConfigCache::default();
     // Not on the connections of clients' requests.
@@ -195,7 +201,13 @@ fn add_planes(
     let mut listening = Listening::new(server, shared, &mut certificates, table);
     add_data_services(&mut listening, &listen.data, state, &routing)?;
     listening.add("control", control_app(services), &[&listen.control], Some(1))?;
-    Ok(Planes { config_cache, batches, certificates, threads: server.configuration.threads })
+    if let Some(address) = shared.settings().settings.acme_http() {
+        let app = listening.certificates.acme.http_app();
+        listening.add("acme", app, &[&Listener::plain(address)], Some(1))?;
+    }
+    let ListenerCertificates { acme, loaded } = certificates;
+    let renewer = acme.renewer(shared);
+    Ok(Planes { config_cache, batches, certificates: loaded, renewer, threads: server.configuration.threads })
 }
 
 fn background_tasks(
@@ -206,8 +218,8 @@ fn background_tasks(
     drain: Drain,
 ) -> Vec<Task> {
     let ProcessState { shared, limits, caching } = state;
-    let Planes { config_cache, batches, certificates, threads } = planes;
-    vec![
+    let Planes { config_cache, batches, certificates, renewer, threads } = planes;
+    let mut tasks: Vec<Task> = vec![
         Box::new(AccessLogWriter(Arc::clone(shared))),
         Box::new(PriceRefresher(Arc::clone(shared))),
         Box::new(BatchWorker { batches, threads }),
@@ -218,7 +230,9 @@ fn background_tasks(
         Box::new(CertificateReloader { shared: Arc::clone(shared), certificates }),
         Box::new(LogWriter { queue: Arc::clone(&log.queue), shared: Arc::clone(shared) }),
         Box::new(drain),
-    ]
+    ];
+    tasks.extend(renewer.map(|renewer| Box::new(renewer) as Task));
+    tasks
 }
 
 /// The tasks that requests need to their end.
@@ -233,7 +247,8 @@ fn tasks_for_requests(ProcessState { shared, limits, .. }: ProcessState<'_>) -> 
 /// Every address that is listened on.
 fn addresses(settings: &Settings) -> Vec<SocketAddr> {
     let data = settings.listen.data.iter().map(|listener| listener.address);
-    data.chain([settings.listen.control.address]).chain(settings.emulator.listen).collect()
+    let control = settings.listen.control.address;
+    data.chain([control]).chain(settings.acme_http()).chain(settings.emulator.listen).collect()
 }
 
 /// Whether the addresses can be listened on that the predecessor does not have. If another process has one, Pingora would try again for half
@@ -342,11 +357,17 @@ fn control_app(services: Services) -> H2cGuard<AxumApp> {
     H2cGuard::new(AxumApp::new(router, limits, control::invalid_head()), header_timeout)
 }
 
+/// The certificates of all listeners.
+struct ListenerCertificates {
+    acme: Acme,
+    loaded: Vec<Arc<Certificate>>,
+}
+
 /// The server to which services with listeners are added.
 struct Listening<'a> {
     server: &'a mut Server,
     header: Arc<ProxyProtocol>,
-    certificates: &'a mut Vec<Arc<Certificate>>,
+    certificates: &'a mut ListenerCertificates,
     /// What every service that listens waits for.
     table: ServiceHandle,
 }
@@ -356,7 +377,7 @@ impl<'a> Listening<'a> {
     fn new(
         server: &'a mut Server,
         shared: &Arc<Shared>,
-        certificates: &'a mut Vec<Arc<Certificate>>,
+        certificates: &'a mut ListenerCertificates,
         table: ServiceHandle,
     ) -> Self {
         let shared = Arc::clone(shared);
@@ -372,19 +393,28 @@ impl<'a> Listening<'a> {
         listeners: &[&Listener],
         threads: Option<usize>,
     ) -> Result<(), String> {
-        let wants_certificates = |tls: &TlsFiles| tls.clients.is_some();
+        let wants_certificates = |tls: &ListenerTls| tls.clients.is_some();
         let has_header = listeners.iter().any(|listener| listener.proxy_protocol);
         let is_checked = |listener: &&Listener| listener.tls.as_ref().is_some_and(wants_certificates);
         if !has_header && !listeners.iter().any(is_checked) {
             return self.open(Service::new(name.to_owned(), app), listeners, threads);
         }
         let app = CheckedApp::new(app, has_header.then(|| Arc::clone(&self.header)));
-        let mut service = Service::new(name.to_owned(), app);
-        if has_header {
-            let header: Arc<ProxyProtocol> = Arc::clone(&self.header);
-            service.endpoints().set_pre_tls_callback(header);
+        self.open(Service::new(name.to_owned(), app), listeners, threads)
+    }
+
+    /// What is done with connections before TLS.
+    fn before_tls(&self, listeners: &[&Listener]) -> Result<Option<PreTlsCallback>, String> {
+        let has_header = listeners.iter().any(|listener| listener.proxy_protocol);
+        let header = has_header.then(|| Arc::clone(&self.header));
+        let has_tls = listeners.iter().any(|listener| listener.tls.is_some());
+        match self.certificates.acme.challenges().filter(|_| has_tls) {
+            Some(challenges) => {
+                let responder = ChallengeResponder::new(header, Arc::clone(challenges));
+                Ok(Some(Arc::new(responder.map_err(|why| format!("acme: {why}"))?)))
+            }
+            None => Ok(header.map(|header| header as PreTlsCallback)),
         }
-        self.open(service, listeners, threads)
     }
 
     fn open<A: ServerApp + Send + Sync + 'static>(
@@ -396,6 +426,9 @@ impl<'a> Listening<'a> {
         service.threads = threads;
         for listener in listeners {
             open(&mut service, listener, self.certificates)?;
+        }
+        if let Some(before_tls) = self.before_tls(listeners)? {
+            service.endpoints().set_pre_tls_callback(before_tls);
         }
         self.server.add_service(service).add_dependency(&self.table);
         Ok(())
@@ -446,16 +479,15 @@ fn conf(settings: &Settings) -> ServerConf {
 fn open<A>(
     service: &mut Service<A>,
     listener: &Listener,
-    certificates: &mut Vec<Arc<Certificate>>,
+    certificates: &mut ListenerCertificates,
 ) -> Result<(), String> {
     let endpoint = ListenerConfig::tcp(listener.address.to_string()).l4_buffer(buffers(listener));
-    let Some(files) = &listener.tls else {
+    let Some(tls) = &listener.tls else {
         service.add_listener(endpoint);
         return Ok(());
     };
-    let certificate = Arc::new(Certificate::load(files).map_err(|error| error.why)?);
-    certificates.push(Arc::clone(&certificate));
-    let paths = (files.cert.display().to_string(), files.key.display().to_string());
+    let certificate = certificates.acme.certificate(tls).map_err(|error| error.why)?;
+    certificates.loaded.push(Arc::clone(&certificate));
     let mut tls = match certificate.clients() {
         Some(clients) => {
             let check = CertificateCheck(clients.clone());
@@ -463,7 +495,8 @@ fn open<A>(
             tls.set_client_cert_verifier(clients.clone());
             tls
         }
-        None => TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?,
+        // The resolver has the certificate, not these files.
+        None => TlsSettings::intermediate("", "").map_err(|why| why.to_string())?,
     };
     tls.set_cert_resolver(certificate);
     if listener.h2 {

@@ -3,7 +3,8 @@
 //! Everything is tried, and everything that is wrong is found at once, each at its key. Nothing is created or changed. Not
 //! here: what the file alone shows (`settings`), and whether accounts are complete (`route::stored_calls`).
 
-use super::certificate::Certificate;
+use super::certificate::{Certificate, CertificateFiles};
+use super::client_verifier::ClientVerifier;
 use memory::net::outbound::peer::TrustRoots;
 use memory::net::outbound::presented::PresentedCertificate;
 use memory::store::options::Location;
@@ -12,7 +13,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use words::error::Problem;
-use words::settings::{AccessLog, Draft, Listener, Settings};
+use words::settings::{AccessLog, AcmeChallenge, CertificateSource, Draft, Listener, ListenerTls, Settings};
 
 /// What becomes of an address that cannot be listened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     if draft.is_sound("providers") {
         presented(settings, &mut problems);
     }
-    if draft.is_sound("tls") {
+    if draft.is_sound("tls") && draft.is_sound("acme") {
         authorities(settings, &mut problems);
     }
     let mut files = Vec::new();
@@ -82,6 +83,7 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
         warnings.push(("server.upgrade_sock".to_owned(), message.to_owned()));
     }
     open_to_anyone(settings, &mut warnings);
+    reached_by_authorities(settings, &mut warnings);
     let warnings = warnings.iter().map(|(path, message)| draft.located(path, message)).collect();
     for (path, message) in &problems {
         draft.add(path, message);
@@ -99,7 +101,20 @@ pub fn listeners(settings: &Settings) -> impl Iterator<Item = (String, &Listener
 
 fn certificates(settings: &Settings, found: &mut Vec<Finding>) {
     for (path, listener) in listeners(settings) {
-        if let Some(Err(error)) = listener.tls.as_ref().map(Certificate::load) {
+        let Some(ListenerTls { certificate, clients }) = &listener.tls else { continue };
+        let read = match certificate {
+            CertificateSource::Files { cert, key } => {
+                let clients = clients.clone();
+                let files =
+                    CertificateFiles { cert: cert.clone(), key: key.clone(), clients, is_issued: false };
+                Certificate::load(files).map(drop)
+            }
+            // Without a certificate of the authority the process starts all the same.
+            CertificateSource::Acme(_) => {
+                clients.as_ref().map_or(Ok(()), |ca| ClientVerifier::load(ca).map(drop))
+            }
+        };
+        if let Err(error) = read {
             found.push((format!("{path}.tls.{}", error.key), error.why));
         }
     }
@@ -114,12 +129,19 @@ fn source_addresses(settings: &Settings, found: &mut Vec<Finding>) {
     }
 }
 
-/// The CA file. With one that is not usable, Pingora would panic when it first connects.
+/// What certificate authorities are verified by, and the key of the account with one. With a CA file that is not usable, Pingora would
+/// panic when it first connects.
 fn authorities(settings: &Settings, found: &mut Vec<Finding>) {
-    let Some(path) = &settings.tls.ca_file else { return };
-    let read = std::fs::read(path).map_err(|why| why.to_string());
-    if let Err(why) = read.and_then(|text| TrustRoots::from_pem(&text).map(drop)) {
-        found.push(("tls.ca_file".to_owned(), format!("{}: {why}", path.display())));
+    if settings.acme.external_account.as_ref().is_some_and(|account| account.key().is_none()) {
+        let why = "must be base64url, as the authority shows it";
+        found.push(("acme.external_account.hmac_key".to_owned(), why.to_owned()));
+    }
+    for (key, path) in [("tls.ca_file", &settings.tls.ca_file), ("acme.ca_file", &settings.acme.ca_file)] {
+        let Some(path) = path else { continue };
+        let read = std::fs::read(path).map_err(|why| why.to_string());
+        if let Err(why) = read.and_then(|text| TrustRoots::from_pem(&text).map(drop)) {
+            found.push((key.to_owned(), format!("{}: {why}", path.display())));
+        }
     }
 }
 
@@ -195,8 +217,9 @@ fn can_write(path: &Path) -> Result<(), String> {
 /// readiness check would mistake the other process's listener for our own.
 fn taken_addresses(settings: &Settings, found: &mut Vec<Finding>) {
     let services = listeners(settings).map(|(path, listener)| (path, listener.address));
+    let acme = settings.acme_http().map(|address| ("acme.http_listen".to_owned(), address));
     let emulator = settings.emulator.listen.map(|address| ("emulator.listen".to_owned(), address));
-    for (path, address) in services.chain(emulator) {
+    for (path, address) in services.chain(acme).chain(emulator) {
         if let Err(why) = can_listen(address) {
             found.push((path, why));
         }
@@ -220,6 +243,32 @@ pub fn cannot_listen(address: SocketAddr, why: &io::Error) -> String {
         _ => "",
     };
     format!("cannot listen on {address}: {why}{advice}")
+}
+
+/// Where an authority must be able to connect, from the internet.
+fn reached_by_authorities(settings: &Settings, found: &mut Vec<Finding>) {
+    if !settings.uses_acme() {
+        return;
+    }
+    let of = |port: u16, key: &str| {
+        let why = format!(
+            "the certificate authority connects to port {port} of each name, and nothing here listens there: it has to be forwarded to \
+             this gateway ({key})"
+        );
+        ("acme.challenge".to_owned(), why)
+    };
+    match settings.acme.challenge {
+        AcmeChallenge::TlsAlpn01 => {
+            let mut listeners = listeners(settings);
+            if !listeners.any(|(_, listener)| listener.tls.is_some() && listener.address.port() == 443) {
+                found.push(of(443, "a listener with TLS"));
+            }
+        }
+        AcmeChallenge::Http01 if settings.acme.http_listen.port() != 80 => {
+            found.push(of(80, "acme.http_listen"));
+        }
+        AcmeChallenge::Http01 => {}
+    }
 }
 
 /// Ports that anyone may use who reaches them.

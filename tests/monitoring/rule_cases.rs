@@ -112,6 +112,8 @@ pub(super) const HEALTHY: &[Series] = &[
     steady("turnpike_held_bytes_limit{@}", 1e9),
     steady("turnpike_settings_last_reload_successful{@}", 1.0),
     steady(r#"turnpike_certificate_expiry_timestamp_seconds{@,file="/etc/turnpike/cert.pem"}"#, 1e9),
+    // A day on which the authority was away for a minute.
+    steady("turnpike_certificate_failed_orders{@}", 3.0),
     load("turnpike_access_lines_dropped_total{@}", 0),
     load("turnpike_log_lines_dropped_total{@}", 0),
     load(r#"turnpike_traces_total{@,outcome="sent"}"#, 100),
@@ -195,6 +197,7 @@ pub(super) const CASES: &[Case] = &[
             1_209_960.0,
         )],
     ),
+    case("TurnpikeCertificateNotIssued", &[gauge("turnpike_certificate_failed_orders{@}", 3.0, 4.0)]),
     case("TurnpikeAccessLinesDropped", &[counter("turnpike_access_lines_dropped_total{@}", 0, 5)]),
     case("TurnpikeLogLinesDropped", &[counter("turnpike_log_lines_dropped_total{@}", 0, 5)]),
     case("TurnpikeTracesLost", &[counter(r#"turnpike_traces_total{@,outcome="failed"}"#, 0, 5)]),

@@ -13,6 +13,7 @@ pub(crate) mod expected;
 pub(crate) mod gateway;
 pub(crate) mod message;
 pub(crate) mod packages;
+pub(crate) mod pebble;
 pub(crate) mod ports;
 #[path = "../../src/memory/store/tests/postgres_server.rs"]
 pub(crate) mod postgres_server;

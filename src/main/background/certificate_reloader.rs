@@ -1,4 +1,4 @@
-//! Reloads certificates whose files changed, and shows in the metrics when they expire.
+//! Reloads certificates whose files changed (those that `acme` has written, too), and shows in the metrics when they expire.
 //!
 //! Reading and comparing the files is `certificate`'s.
 
@@ -21,8 +21,11 @@ pub struct CertificateReloader {
 
 impl CertificateReloader {
     fn show_expiry(&self, certificate: &Certificate) {
-        if let Some(expires) = certificate.expires() {
-            self.shared.metrics.set_certificate_expiry(&certificate.file().to_string_lossy(), expires);
+        if let Some(validity) = certificate.validity() {
+            self.shared
+                .metrics
+                .certificates()
+                .set_expiry(&certificate.file().to_string_lossy(), validity.until);
         }
     }
 }

@@ -83,7 +83,7 @@ async fn examine(
     found.extend(unit.as_ref().and_then(|unit| unit.stop_time(settings)));
     let (listeners, is_running) = listeners::addresses(settings).await;
     found.extend(listeners);
-    found.extend(listeners::certificates(settings));
+    found.extend(listeners::certificates(file, settings, !lacks("server.state_dir")));
     // Else another directory or database than the service's would be looked at.
     if !lacks("server.state_dir") {
         found.extend(state::owners(file, settings));

@@ -4,6 +4,7 @@
 //! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 mod cache;
+mod certificates;
 mod clients;
 mod exemplars;
 mod families;
@@ -22,6 +23,7 @@ use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
 use cache::CacheFamilies;
+use certificates::CertificateMetrics;
 pub use clients::ClientRequest;
 use clients::Clients;
 use exemplars::Exemplars;
@@ -440,9 +442,9 @@ impl Metrics {
         self.cache.embeddings.with_label_values(&[result]).inc();
     }
 
-    /// A listener's certificate in this file expires then, Unix seconds.
-    pub fn set_certificate_expiry(&self, file: &str, expires: i64) {
-        self.traffic.certificates.with_label_values(&[file]).set(expires);
+    /// Of listeners' certificates.
+    pub fn certificates(&self) -> &CertificateMetrics {
+        &self.traffic.certificates
     }
 
     /// Where other rooms register their own families.

@@ -7,7 +7,7 @@
 //! That user may put links into the directory, so root gives away only what it holds open and has just made, and follows no link of
 //! another user to a file.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -98,6 +98,21 @@ pub fn write_private(file: &Path, text: &str) -> io::Result<()> {
     written
 }
 
+/// Makes the file where it is not there yet, and locks it until what is returned is dropped, or the process ends. `None`: another
+/// process has it locked.
+///
+/// # Errors
+/// What the system refuses.
+pub fn lock_private(file: &Path) -> io::Result<Option<File>> {
+    make_private(file)?;
+    let opened = OpenOptions::new().read(true).write(true).open(file)?;
+    match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(opened)),
+        Err(why) if why == rustix::io::Errno::WOULDBLOCK => Ok(None),
+        Err(why) => Err(why.into()),
+    }
+}
+
 /// Gives what root has just made to the owner of `like`. Without effect for any other user, who can give nothing away.
 fn keep_owner(made: &File, like: &Path) -> io::Result<()> {
     let is = made.metadata()?;
@@ -143,6 +158,17 @@ mod tests {
         write_private(&link, "another").unwrap();
         assert!(!link.is_symlink(), "it is replaced");
         assert_eq!((owner(&target), std::fs::read_to_string(&target).unwrap()), (before, "text".to_owned()));
+    }
+
+    #[test]
+    fn a_file_is_locked_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a/lock");
+        let held = lock_private(&file).unwrap().unwrap();
+        assert!(lock_private(&file).unwrap().is_none());
+        drop(held);
+        assert!(lock_private(&file).unwrap().is_some());
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

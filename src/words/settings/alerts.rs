@@ -55,7 +55,7 @@ pub struct Webhook {
     pub secret: Option<Secret>,
 }
 
-const ADDRESS: Form<String> = form(address, |doc| pattern(doc, "@", &["ops@example.com"]));
+pub(super) const ADDRESS: Form<String> = form(address, |doc| pattern(doc, "@", &["ops@example.com"]));
 
 const URL: Form<String> =
     form(http_url, |doc| pattern(doc, "^https?://.", &["https://hooks.example.com/turnpike"]));

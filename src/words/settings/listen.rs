@@ -2,6 +2,7 @@
 //!
 //! Not here: opening sockets and reading certificates (`main`, through Pingora).
 
+use super::acme::CertificateNames;
 use super::trusted_proxies::{RANGE, TrustedProxies};
 use super::values::ADDRESS;
 use crate::config::members::{
@@ -35,20 +36,28 @@ pub struct Listen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     pub address: SocketAddr,
-    pub tls: Option<TlsFiles>,
+    pub tls: Option<ListenerTls>,
     /// HTTP/2: by ALPN with TLS, by prior knowledge without.
     pub h2: bool,
     /// Whether each connection begins with the header of the PROXY protocol, which only trusted proxies may send.
     pub proxy_protocol: bool,
 }
 
-/// PEM files of a listener's certificate chain and key.
+/// A listener's certificate, and those of its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    pub cert: PathBuf,
-    pub key: PathBuf,
+pub struct ListenerTls {
+    pub certificate: CertificateSource,
     /// Which certificates clients may present; `None`: none is wanted.
     pub clients: Option<ClientAuthority>,
+}
+
+/// Where a listener's certificate is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// PEM files of the chain and its key.
+    Files { cert: PathBuf, key: PathBuf },
+    /// The authority of `acme` issues it, for these names.
+    Acme(Vec<String>),
 }
 
 /// PEM files by which the certificates of clients are judged.
@@ -88,7 +97,7 @@ pub(super) struct UsedAddresses(RefCell<HashMap<u16, Vec<(IpAddr, String)>>>);
 
 impl UsedAddresses {
     /// The key that already uses `wanted`. A wildcard address uses its port on all addresses of its family.
-    fn holder(&self, wanted: SocketAddr) -> Option<String> {
+    pub(super) fn holder(&self, wanted: SocketAddr) -> Option<String> {
         let clash = |held: IpAddr| {
             let wildcard = held.is_unspecified() || wanted.ip().is_unspecified();
             held == wanted.ip() || (wildcard && held.is_ipv4() == wanted.is_ipv4())
@@ -247,14 +256,24 @@ impl Listener {
         Self::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
-    fn plain(address: SocketAddr) -> Self {
+    /// The names in its certificate, where an authority issues it.
+    pub fn acme_names(&self) -> Option<&[String]> {
+        match &self.tls.as_ref()?.certificate {
+            CertificateSource::Acme(names) => Some(names),
+            CertificateSource::Files { .. } => None,
+        }
+    }
+
+    /// One without TLS.
+    pub fn plain(address: SocketAddr) -> Self {
         Self { address, tls: None, h2: true, proxy_protocol: false }
     }
 
     fn members(table: &mut MemberTable<'_>, used: &UsedAddresses) -> Option<Self> {
-        let tls = "PEM files of the certificate chain and its key, which are reloaded when they change.";
+        let tls = "The certificate: PEM files of the chain and its key, which are reloaded when they change, or names for which the \
+                   authority of acme issues one.";
         let address = table.needed("address", used, "IP:PORT.");
-        let tls = table.get("tls", object(TlsFiles::members), tls);
+        let tls = table.get("tls", object(ListenerTls::members), tls);
         let h2 = table.or("h2", FLAG, true, "HTTP/2: by ALPN with TLS, by prior knowledge without.");
         let proxied = "Whether each connection begins with the header of the PROXY protocol, version 1 or 2, before TLS. Connections \
                        from others than listen.trusted_proxies are closed.";
@@ -271,12 +290,35 @@ impl Emulator {
     }
 }
 
-impl TlsFiles {
+impl ListenerTls {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
-        let cert = table.needed("cert", FILE, "The certificate chain.");
-        let key = table.needed("key", FILE, "The private key.");
+        const EITHER: &str =
+            "and acme exclude each other: files, or names for which an authority issues a certificate";
+        let cert = table.get("cert", FILE, "The certificate chain.");
+        let key = table.get("key", FILE, "The private key.");
+        let names =
+            "In place of cert and key: the names for which the authority of acme issues the certificate.";
+        let names = table.get("acme", CertificateNames, names);
         let clients = ClientAuthority::members(table);
-        Some(Self { cert: cert?, key: key?, clients })
+        let is_issued = table.at("acme").is_some();
+        for file in ["cert", "key"] {
+            match table.at(file) {
+                Some(at) if is_issued => at.problem(EITHER),
+                None if !is_issued => table.missing(file, "is required"),
+                _ => {}
+            }
+        }
+        table.keyword(
+            "if",
+            || json!({"type": "object", "required": ["acme"], "properties": {"acme": {"type": "array"}}}),
+        );
+        table.keyword("then", || json!({"properties": {"cert": {"type": "null"}, "key": {"type": "null"}}}));
+        table.keyword("else", || json!({"required": ["cert", "key"]}));
+        let certificate = match names {
+            Some(names) => CertificateSource::Acme(names),
+            None => CertificateSource::Files { cert: cert?, key: key? },
+        };
+        Some(Self { certificate, clients })
     }
 }
 

@@ -5,6 +5,7 @@
 //! itself (`config`), and reloading (`main`).
 
 pub mod access_log;
+mod acme;
 pub mod alerts;
 pub(crate) mod allow_rule;
 pub mod allowed_models;
@@ -45,6 +46,7 @@ mod values;
 mod yaml;
 
 pub use access_log::AccessLog;
+pub use acme::{AcmeChallenge, AcmeSettings, ExternalAccount};
 pub use alerts::AlertSettings;
 pub use allow_rule::AllowRule;
 pub use allowed_models::AllowedModels;
@@ -60,7 +62,7 @@ pub use guardrails::GuardrailSettings;
 pub use jwt::Jwt;
 pub use key_limits::KeyLimits;
 pub use limits::Limits;
-pub use listen::{ClientAuthority, Emulator, Listen, Listener, TlsFiles};
+pub use listen::{CertificateSource, ClientAuthority, Emulator, Listen, Listener, ListenerTls};
 pub use logs::Logs;
 pub use metrics::{ClientLabel, MetricsSettings};
 pub use model_entry::{ModelEntry, ModelRoute};
@@ -94,6 +96,7 @@ use std::fmt::Write as _;
 pub struct Settings {
     pub server: Server,
     pub listen: Listen,
+    pub acme: AcmeSettings,
     pub emulator: Emulator,
     pub console: ConsoleSettings,
     pub limits: Limits,

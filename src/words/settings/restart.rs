@@ -31,6 +31,16 @@ pub const START_ONLY: &[StartOnly] = &[
     all_of("listen.control", |a, b| a.listen.control != b.listen.control),
     all_of("listen.control_on_data", |a, b| a.listen.control_on_data != b.listen.control_on_data),
     all_of("console.enabled", |a, b| a.console != b.console),
+    all_of("acme.directory", |a, b| a.acme.directory != b.acme.directory),
+    all_of("acme.contact", |a, b| a.acme.contact != b.acme.contact),
+    all_of("acme.terms_of_service_agreed", |a, b| {
+        a.acme.terms_of_service_agreed != b.acme.terms_of_service_agreed
+    }),
+    all_of("acme.challenge", |a, b| a.acme.challenge != b.acme.challenge),
+    all_of("acme.http_listen", |a, b| a.acme.http_listen != b.acme.http_listen),
+    all_of("acme.redirect_http", |a, b| a.acme.redirect_http != b.acme.redirect_http),
+    all_of("acme.ca_file", |a, b| a.acme.ca_file != b.acme.ca_file),
+    all_of("acme.external_account", |a, b| a.acme.external_account != b.acme.external_account),
     all_of("emulator.listen", |a, b| a.emulator != b.emulator),
     StartOnly {
         path: "limits.idle_timeout_ms",

@@ -5,10 +5,11 @@
 use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
 use super::{
-    AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings, Cors, CustomHosts,
-    DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings, ModelEntry,
-    ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings, SemanticCacheSettings,
-    Server, Settings, SharedCounters, StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    AccessLog, AcmeSettings, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings, Cors,
+    CustomHosts, DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings,
+    ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings,
+    SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider, Telemetry,
+    UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -62,6 +63,7 @@ impl Settings {
                 .unwrap_or_default(),
             emulator: table.get("emulator", emulator, Emulator::DOC).unwrap_or_default(),
             console: section(table, "console", ConsoleSettings::DOC, ConsoleSettings::members),
+            acme: AcmeSettings::section(table, &used),
             limits: section(table, "limits", Limits::DOC, Limits::members),
             time_limits: table
                 .get("time_limits", see("time_limits", object(TimeLimits::members)), time_limits)
@@ -101,7 +103,32 @@ impl Settings {
             hash: String::new(),
         };
         settings.check_shared_counters(table);
+        settings.check_acme(table, &used);
         Some(settings)
+    }
+
+    /// What listeners with `tls.acme` need of the section `acme`.
+    fn check_acme(&self, table: &MemberTable<'_>, used: &UsedAddresses) {
+        if !self.uses_acme() {
+            return;
+        }
+        let at = table.at("acme");
+        if !self.acme.terms_of_service_agreed {
+            const WHY: &str = "must be true where a listener has tls.acme: the authority's terms of service";
+            match at.as_ref().and_then(|at| at.member("terms_of_service_agreed")) {
+                Some(given) => given.problem(WHY),
+                None => table.missing("acme.terms_of_service_agreed", WHY),
+            }
+        }
+        let is_default = at.as_ref().and_then(|at| at.member("http_listen")).is_none();
+        if let Some(address) = self.acme_http().filter(|_| is_default)
+            && let Some(holder) = used.holder(address)
+        {
+            table.missing(
+                "acme.http_listen",
+                format!("is not given, and {holder} takes its default {address}"),
+            );
+        }
     }
 
     /// Counters in the store need one that gateways share.

@@ -99,6 +99,12 @@ pub(super) const NODE: &[Panel] = &[
         &[("turnpike_certificate_expiry_timestamp_seconds{@} - time()", "")],
         "Seconds until each expires.",
     ),
+    graph(
+        "Certificates ordered",
+        "none",
+        &[("increase(turnpike_certificate_orders_total{@}[1h])", "{{outcome}}")],
+        "Of an authority (ACME), in an hour.",
+    ),
     table("Version", &[("turnpike_build_info{@}", "")], ""),
     table(
         "Settings in force",

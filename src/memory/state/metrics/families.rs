@@ -2,6 +2,7 @@
 //!
 //! Only definitions; `Metrics` records the values.
 
+use super::certificates::CertificateMetrics;
 use prometheus::core::Collector;
 use prometheus::{
     CounterVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -56,7 +57,7 @@ pub(super) struct Traffic {
     pub store_available: IntGauge,
     pub store_records: IntGauge,
     pub traces: IntCounterVec,
-    pub certificates: IntGaugeVec,
+    pub certificates: CertificateMetrics,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -201,15 +202,9 @@ impl Traffic {
             )?,
             traces: begun(r, "turnpike_traces_total", traces, "outcome", &["sent", "failed", "dropped"])?,
             token_exchanges: begun(r, "turnpike_grants_total", exchanges, "outcome", &fetches)?,
-            certificates: certificates(r)?,
+            certificates: CertificateMetrics::new(r)?,
         })
     }
-}
-
-fn certificates(r: &Registry) -> prometheus::Result<IntGaugeVec> {
-    let expiry = "When the certificate that a listener serves expires, Unix seconds.";
-    let expiry = Opts::new("turnpike_certificate_expiry_timestamp_seconds", expiry);
-    add(r, IntGaugeVec::new(expiry, &["file"])?)
 }
 
 impl Calls {
