@@ -40,6 +40,7 @@ pub mod service_key;
 pub(crate) mod store_settings;
 pub(crate) mod stored_provider;
 pub mod telemetry;
+mod text;
 pub mod trusted_proxies;
 pub mod usage;
 mod values;
@@ -77,6 +78,7 @@ pub use service_key::ServiceKey;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
 pub use telemetry::Telemetry;
+pub use text::report;
 pub use trusted_proxies::TrustedProxies;
 pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
@@ -89,7 +91,6 @@ use crate::config::{Checks, Config};
 use crate::error::Problem;
 use http::HeaderName;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// All settings: the values of the file, and the defaults of those it does not give.
 #[derive(Debug, Clone)]
@@ -165,7 +166,7 @@ impl Settings {
     fn read(node: &Node, text: &str, problems: &Problems, checks: &Checks<'_>) -> Option<Self> {
         let at = Cursor::root(node, problems);
         let settings = members::read(&at, |table| Self::members(table, checks))?;
-        Some(Self { hash: hash(text), ..settings })
+        Some(Self { hash: text::hash(text), ..settings })
     }
 
     /// What every target inherits, whatever its config: the last level above all others.
@@ -176,27 +177,6 @@ impl Settings {
             ..Policies::default()
         }
     }
-}
-
-/// Formats the problems as lines `FILE:LINE:COLUMN: path: message`, for `turnpike check` and the log.
-pub fn report(file: &str, problems: &[Problem]) -> String {
-    let mut out = String::new();
-    for problem in problems {
-        let _ = match problem.place {
-            Some((line, column)) => writeln!(out, "{file}:{line}:{column}: {problem}"),
-            None => writeln!(out, "{file}: {problem}"),
-        };
-    }
-    out
-}
-
-fn hash(text: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    let mut out = String::with_capacity(12);
-    for byte in digest.as_ref().iter().take(6) {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
 }
 
 #[cfg(test)]

@@ -39,6 +39,12 @@ const HINTS: &[(&str, &str)] = &[
     ),
 ];
 
+fn time_limits(table: &mut MemberTable<'_>) -> TimeLimits {
+    let doc = "Time limits of targets whose config sets none, in milliseconds; 0 is no limit.";
+    let limits = see("time_limits", object(TimeLimits::members));
+    table.get("time_limits", limits, doc).unwrap_or_default()
+}
+
 impl Settings {
     pub(super) const DOC: &str = "All settings of Turnpike, an AI gateway.";
 
@@ -49,7 +55,6 @@ impl Settings {
         let ids = names(table, "configs");
         let listen = object(|table| Listen::members(table, &used));
         let emulator = object(|table| Emulator::members(table, &used));
-        let time_limits = "Time limits of targets whose config sets none, in milliseconds; 0 is no limit.";
         let models = "Names that work as model: whole ones, or with one * for any text (docs/models.md).";
         let configs = "Saved configs by id, as named in x-gateway-config.";
         let prefixes = "Prefixes of the gateway's own headers. The same headers work under each of them.";
@@ -65,9 +70,7 @@ impl Settings {
             console: section(table, "console", ConsoleSettings::DOC, ConsoleSettings::members),
             acme: AcmeSettings::section(table, &used),
             limits: section(table, "limits", Limits::DOC, Limits::members),
-            time_limits: table
-                .get("time_limits", see("time_limits", object(TimeLimits::members)), time_limits)
-                .unwrap_or_default(),
+            time_limits: time_limits(table),
             auth: section(table, "auth", Auth::DOC, Auth::members),
             store: section(table, "store", StoreSettings::DOC, StoreSettings::members),
             usage: section(table, "usage", UsageSettings::DOC, UsageSettings::members),
