@@ -102,6 +102,7 @@ mod metrics;
 mod model_names;
 mod models;
 mod monitoring;
+mod nodes;
 mod object_commands;
 mod observability;
 mod operation_limits;

@@ -11,6 +11,7 @@ pub mod allowed_models;
 pub mod auth;
 mod batches;
 mod cache;
+pub mod control;
 pub mod cors;
 pub mod counting;
 pub mod custom_hosts;
@@ -50,6 +51,7 @@ pub use allowed_models::AllowedModels;
 pub use auth::Auth;
 pub use batches::{BatchSettings, S3Credentials, S3Settings};
 pub use cache::{CacheSettings, SemanticCacheSettings};
+pub use control::{ControlSettings, NodeRole};
 pub use cors::Cors;
 pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};
 pub use custom_hosts::CustomHosts;
@@ -98,6 +100,7 @@ pub struct Settings {
     pub time_limits: TimeLimits,
     pub auth: Auth,
     pub store: StoreSettings,
+    pub control: ControlSettings,
     pub usage: UsageSettings,
     pub guardrails: GuardrailSettings,
     pub realtime: RealtimeSettings,

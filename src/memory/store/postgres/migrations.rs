@@ -5,6 +5,7 @@
 use super::StoreError;
 use deadpool_postgres::Object;
 use refinery::{Migration, Runner};
+use std::cmp::Ordering;
 
 /// Tables that belong together.
 pub struct Tables {
@@ -26,6 +27,23 @@ pub async fn run(client: &mut Object, tables: &Tables) -> Result<(), StoreError>
     // If this fails, the connection has ended, and the lock with it.
     let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&tables.lock]).await;
     done
+}
+
+/// Checks that the tables are those of this binary, and changes nothing.
+///
+/// # Errors
+/// As [`run`]; `Unavailable` where they are older: another gateway makes them, perhaps soon.
+pub(super) async fn check(client: &Object, tables: &Tables) -> Result<(), StoreError> {
+    let newest = i64::try_from(tables.steps.len()).unwrap_or(i64::MAX);
+    let found = version(client, tables.history).await?;
+    match found.cmp(&newest) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(StoreError::Newer { database: found, binary: newest }),
+        Ordering::Less => Err(StoreError::Unavailable(format!(
+            "the database has schema {found}, and this edge node needs schema {newest}, which it does not make itself: start a primary of \
+             this version"
+        ))),
+    }
 }
 
 async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreError> {
