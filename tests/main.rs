@@ -48,6 +48,7 @@ mod client_disconnects;
 mod client_keys;
 mod clients;
 mod cloud_credentials;
+mod cluster;
 mod commands;
 mod commands_in_a_shell;
 mod compaction;

@@ -1,7 +1,7 @@
 //! Several gateways on one store: a change is in force and shown at each of them, `turnpike nodes` lists them, and an edge node changes
 //! nothing and needs no right to.
 //!
-//! Not what becomes of requests while parts of it fail.
+//! What becomes of requests while parts of such a cluster fail is in `cluster`.
 
 use crate::support::client::{chat, client, hello};
 use crate::support::command::turnpike_with;
