@@ -41,6 +41,8 @@ mod log_queue;
 mod logging;
 #[path = "main/man_page.rs"]
 mod man_page;
+#[path = "main/node_list.rs"]
+mod node_list;
 #[path = "main/object_api.rs"]
 mod object_api;
 #[path = "main/object_commands.rs"]
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Command::Keys { command } => key_commands::run(&file, command),
         Command::Prices { command } => price_commands::run(&file, command),
         Command::Store { command } => store_commands::run(&file, command),
+        Command::Nodes { json, connection } => node_list::run(json, &connection),
         Command::Objects(command) => object_commands::run(command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {

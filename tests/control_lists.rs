@@ -37,6 +37,9 @@ async fn every_list_refuses_a_parameter_that_it_does_not_have() {
     let mut refused = 0;
     for (path, operation) in lists() {
         for base in [gateway.control_url(), gateway.data_url()] {
+            if base == gateway.data_url() && operation["x-on-data-port"] == false {
+                continue;
+            }
             let (status, body) = get(&base, &path, "curent_page=0&zzzzzzzzzz=1").await;
             if path.contains("/groups/") {
                 assert!(operation["x-refuses-other-parameters"] == false && status != 403, "{path}: {body}");

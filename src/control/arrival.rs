@@ -13,6 +13,7 @@ const MAX_HOST: usize = 262;
 pub(super) struct Arrival {
     /// The beginning of absolute links, `https://gateway.example.com`; empty where the request does not tell.
     pub base: String,
+    pub is_at_control_port: bool,
     pub accepts_gzip: bool,
     /// It reads OpenMetrics, and likes it no less than plain text.
     pub prefers_open_metrics: bool,
@@ -40,6 +41,7 @@ impl Arrival {
             base: host.filter(is_host).map(|host| format!("{scheme}://{host}")).unwrap_or_default(),
             prefers_open_metrics: prefers_open_metrics(text(ACCEPT.as_str()).unwrap_or_default()),
             accepts_gzip: encodings.split(',').any(is_gzip),
+            is_at_control_port: false,
         }
     }
 }

@@ -84,6 +84,11 @@ impl Call {
         self.query.get(name)?.as_str()
     }
 
+    /// A flag of the query.
+    pub(crate) fn query_flag(&self, name: &str) -> Option<bool> {
+        self.query.get(name)?.as_bool()
+    }
+
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.body.get(name)?.as_bool()
     }

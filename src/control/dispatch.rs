@@ -7,7 +7,7 @@ use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::call::Call;
 use super::error;
-use super::field::{Field, read_object, read_text};
+use super::field::{Field, Type, read_object, read_text};
 use super::origin_guard;
 use super::reply::Reply;
 use super::route::{Access, Body, MaxBody, Route};
@@ -121,7 +121,7 @@ async fn serve(
         now,
         trail: trail.clone(),
         answer: Arc::new(Mutex::new(shared.held_bytes.holder())),
-        arrival: Arrival::of(&parts.headers, &parts.uri, has_tls(port, &shared)),
+        arrival: arrival(&parts, port, &shared),
     };
     let reply = run(route, call, parts.extensions.remove::<Departure>()).await;
     drop((place, held));
@@ -129,6 +129,12 @@ async fn serve(
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
+}
+
+/// How a request came to this port.
+fn arrival(parts: &Parts, port: Port, shared: &Shared) -> Arrival {
+    let arrival = Arrival::of(&parts.headers, &parts.uri, has_tls(port, shared));
+    Arrival { is_at_control_port: port == Port::Control, ..arrival }
 }
 
 /// Gives a request the service key that its client's certificate stands for.
@@ -278,6 +284,9 @@ async fn authorize(
     let client_role =
         shared.store().map_or(ClientRole::Scopes, |store| roles::client_role(&identity, &store.catalog()));
     if scopes.is_empty() || scopes.iter().any(|scope| roles::may(&identity, &client_role, *scope)) {
+        if route.writes() && shared.node.role.is_edge() {
+            return Err(Box::new(Unauthorized { identity: Some(identity), error: Error::edge_node() }));
+        }
         return Ok(match client_role {
             ClientRole::Scopes => identity,
             _ => {
@@ -403,7 +412,7 @@ fn read_query(route: &Route, uri: &http::Uri, problems: &Problems) -> Map<String
             }
             continue;
         };
-        if text.is_empty() && field.may_be_empty() {
+        if text.is_empty() && field.may_be_empty() && !matches!(field.of, Type::Switch) {
             continue;
         }
         if route.refuses_others() && read.contains_key(field.name) {
@@ -439,7 +448,7 @@ fn refuse_parameter(route: &Route, name: &str, problems: &Problems) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::field::{Type, optional};
+    use super::super::field::optional;
     use super::*;
 
     #[tokio::test]

@@ -45,6 +45,8 @@ pub(super) enum Type {
     Time,
     /// `true` and `false`; 1 and 0 mean the same.
     Flag,
+    /// As `Flag`; a parameter of a query without a value is true.
+    Switch,
     /// 0 or 1, as Portkey writes booleans in some responses.
     Bit,
     Integer(i64, i64),

@@ -43,6 +43,7 @@ mod masking;
 mod mcp_servers;
 pub mod metrics;
 mod model_names;
+mod nodes;
 mod numbered;
 mod objects;
 mod openapi;

@@ -42,7 +42,8 @@ fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     shared.metrics.set_prices_age(shared.price_feed.age(now));
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());
-    shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);
+    let revision = shared.settings().stored.revision();
+    shared.metrics.set_store(store.is_some_and(|store| store.health().available), records, revision);
     if let Some(ledger) = shared.ledger() {
         shared.metrics.set_ledger(&ledger.health());
         shared.metrics.set_ledger_questions(&ledger.question_counts());

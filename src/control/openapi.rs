@@ -73,6 +73,9 @@ fn operation(route: &Route) -> Value {
         }
         Access::AnyKey | Access::Scope(_) => {}
     }
+    if route.writes() {
+        members.insert("x-refused-at-edge".to_owned(), true.into());
+    }
     let scopes = scopes(route);
     if !scopes.is_empty() {
         members.insert("x-scopes".to_owned(), scopes.into());

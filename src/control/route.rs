@@ -246,6 +246,11 @@ impl Route {
         !self.ignores_others && self.is_list()
     }
 
+    /// Whether it changes something, and not only notes in the audit log who has read it.
+    pub fn writes(&self) -> bool {
+        self.change.is_some() && self.method != "GET"
+    }
+
     /// Whether its response is a page of a list.
     pub fn is_list(&self) -> bool {
         self.parameters().any(|field| field.name == "current_page")

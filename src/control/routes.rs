@@ -20,6 +20,7 @@ const TABLES: &[&[Route]] = &[
     crate::health::ROUTES,
     crate::metrics::ROUTES,
     crate::targets::ROUTES,
+    crate::nodes::ROUTES,
     crate::explain::ROUTES,
     crate::openapi::ROUTES,
     crate::workspaces::ROUTES,
@@ -222,6 +223,26 @@ mod tests {
                 "PUT /v1/feedback/{id}",
             ]
         );
+    }
+
+    /// What an edge node refuses is what the audit log has as a change. Of everything else it must be said here that it changes no stored
+    /// object.
+    #[test]
+    fn every_route_that_changes_an_object_is_refused_at_an_edge_node() {
+        let others = routes().filter(|route| route.method != "GET" && !route.writes());
+        let others: Vec<_> = others.map(|route| format!("{} {}", route.method, route.path)).collect();
+        assert_eq!(
+            others,
+            [
+                "POST /v1/explain",
+                "POST /v1/guardrails/{id}/test",
+                "POST /v1/prompts/{id}/render",
+                "POST /v1/logs",
+                "POST /v1/feedback",
+                "PUT /v1/feedback/{id}",
+            ]
+        );
+        assert!(routes().filter(|route| route.method == "GET").all(|route| !route.writes()));
     }
 
     #[test]

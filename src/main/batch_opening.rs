@@ -10,10 +10,14 @@ use motion::engine::planner::Planner;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Files and batches; `None` where several gateways share a store and no place for files.
+/// Files and batches; `None` where several gateways share a store and no place for files, and at an edge node.
 pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, String> {
     let shared = Arc::clone(&planner.engine.shared);
     let snapshot = shared.settings_arc();
+    if snapshot.settings.control.role.is_edge() {
+        log::info!(target: "turnpike", "batches: off, since an edge node keeps no files and batches");
+        return Ok(None);
+    }
     let Some(location) = location(file, &snapshot) else {
         log::warn!(
             target: "turnpike",

@@ -2,7 +2,7 @@
 //!
 //! Does nothing with them: that is `main`. Their text is also what `--help` and the manual page (`man_page`) print.
 
-use super::object_line::ObjectCommand;
+use super::object_line::{Connection, ObjectCommand};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::SocketAddr;
@@ -100,6 +100,15 @@ pub enum Command {
     Store {
         #[command(subcommand)]
         command: StoreCommand,
+    },
+    /// List the gateways that use one store, from a running one: which version each runs, which revision of the store it has in force,
+    /// when it was last heard. Says of each that is behind the store, silent, or has another time.
+    Nodes {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        connection: Connection,
     },
     #[command(flatten)]
     Objects(ObjectCommand),

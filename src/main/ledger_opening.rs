@@ -26,8 +26,11 @@ pub fn start(file: &Path, shared: &Shared) -> Result<(), String> {
     }
     let store = store_opening::options(file, settings);
     let default = || match store.location() {
-        Ok(Location::Postgres(url)) => Ok(Location::Postgres(url)),
-        Ok(Location::Memory) | Err(_) => Ok(Location::File(store.state_dir.join("logs.db"))),
+        // An edge node makes no tables there.
+        Ok(Location::Postgres(url)) if !store.reads_only => Ok(Location::Postgres(url)),
+        Ok(Location::Memory | Location::Postgres(_)) | Err(_) => {
+            Ok(Location::File(store.state_dir.join("logs.db")))
+        }
         Ok(Location::File(database)) => Ok(Location::File(database.with_file_name("logs.db"))),
     };
     let location = match &logs.url {

@@ -56,7 +56,7 @@ const SECTIONS: &[Section] = &[
             ),
             (
                 "TURNPIKE_URL, TURNPIKE_KEY",
-                "The gateway that get, create, edit and delete call, and the service key they use.",
+                "The gateway that get, create, edit, delete and nodes call, and the service key they use.",
             ),
             ("VISUAL, EDITOR", "The editor of edit; vi without them."),
             (

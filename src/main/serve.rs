@@ -7,8 +7,8 @@ use super::acme::{Acme, AcmeRenewer};
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, BatchWorker, CertificateReloader, EmulatorService,
-    KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, RollupMerger,
-    SettingsReloader, StoreFollower, Task,
+    KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, NodeReporter, PriceRefresher, ReadinessNotifier,
+    RollupMerger, SettingsReloader, StoreFollower, Task,
 };
 use super::certificate::Certificate;
 use super::hand_over::{ListenerTable, Predecessor, Successor};
@@ -241,6 +241,7 @@ fn tasks_for_requests(ProcessState { shared, limits, .. }: ProcessState<'_>) -> 
         Box::new(KeySetRefresher(Arc::clone(shared))),
         Box::new(AlertTask { shared: Arc::clone(shared), limits: Arc::clone(limits) }),
         Box::new(StoreFollower(Arc::clone(shared))),
+        Box::new(NodeReporter(Arc::clone(shared))),
     ]
 }
 

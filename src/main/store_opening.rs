@@ -21,7 +21,7 @@ pub struct Opened {
 const ADMINISTRATOR_KEY: &str = "administrator.key";
 
 /// The sections of the settings that say where the store is and how it is opened.
-pub const SECTIONS: [&str; 2] = ["server", "store"];
+pub const SECTIONS: [&str; 3] = ["server", "store", "control"];
 
 /// Opens the store that the settings name.
 ///
@@ -43,6 +43,9 @@ pub fn open(file: &Path, settings: &Settings) -> Result<Opened, String> {
 /// Puts into the store what every store has. Returns the file with the administrator's key, if it made one: never the log, which is
 /// shipped elsewhere and kept.
 async fn prepare(store: &Store, settings: &Settings, state_dir: &Path) -> Option<PathBuf> {
+    if store.reads_only() {
+        return None;
+    }
     let file = state_dir.join(ADMINISTRATOR_KEY);
     let file = std::path::absolute(&file).unwrap_or(file);
     // Of this process until the key is that of the store: another gateway may start at this moment.
@@ -92,7 +95,7 @@ fn warn_of_unused(file: &Path, options: &StoreOptions) {
 
 /// Where the store is, by the settings and the environment.
 pub fn options(file: &Path, settings: &Settings) -> StoreOptions {
-    StoreOptions::new(&settings.store, state_dir(file, settings))
+    StoreOptions::new(&settings.store, state_dir(file, settings), settings.control.role)
 }
 
 /// The directory of what outlives the process.

@@ -54,8 +54,8 @@ pub(super) async fn serve(
     let answer = match &gateway.batches {
         Some(batches) => answer(batches, session, ctx, call).await,
         None => Err(Error::store_unavailable(
-            "This gateway keeps no files and batches of its own: it shares its store with others, and batches.s3 or \
-             batches.directory is not set. Name a provider to use that one's.",
+            "This gateway keeps no files and batches of its own: it is an edge node, or it shares its store with others and \
+             batches.s3 or batches.directory is not set. Name a provider to use that one's.",
         )),
     };
     let sent = match answer {

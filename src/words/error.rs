@@ -6,6 +6,7 @@
 mod hook_results;
 mod limit_details;
 mod of_models;
+mod of_stores;
 mod of_upstreams;
 
 pub use hook_results::HookResults;
@@ -44,6 +45,8 @@ pub enum Kind {
     Unauthorized,
     KeyExpired,
     Forbidden,
+    /// A change at a gateway that only reads the store.
+    EdgeNode,
     ModelNotAllowed,
     /// Of the model itself, not of an integration.
     ModelForbidden,
@@ -148,6 +151,7 @@ impl Kind {
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
             Kind::KeyExpired => row(401, BAD, "authentication_error", "expired_api_key"),
             Kind::Forbidden => row(403, BAD, "permission_error", "forbidden"),
+            Kind::EdgeNode => row(403, BAD, "permission_error", "edge_node"),
             Kind::ModelNotAllowed => {
                 row(412, "model_not_allowed_error", "permission_error", "model_not_allowed")
             }
@@ -419,16 +423,6 @@ impl Error {
         Self::new(Kind::Conflict, message)
     }
 
-    /// 503: the store of the control plane cannot be used now.
-    pub fn store_unavailable(message: impl Into<String>) -> Self {
-        Self::new(Kind::StoreUnavailable, message)
-    }
-
-    /// 507: the store has no space left.
-    pub fn store_full(message: impl Into<String>) -> Self {
-        Self::new(Kind::StoreFull, message)
-    }
-
     /// 412 or 429: a limit refused the request; `kind` says why.
     pub fn limited(kind: Kind, message: impl Into<String>, limit: LimitDetails) -> Self {
         Self { limit: Some(Box::new(limit)), ..Self::new(kind, message) }
@@ -517,6 +511,7 @@ impl Error {
             | Kind::Unauthorized
             | Kind::KeyExpired
             | Kind::Forbidden
+            | Kind::EdgeNode
             | Kind::ModelNotAllowed
             | Kind::ModelForbidden
             | Kind::ModelNotFound

@@ -1,4 +1,4 @@
-//! HAProxy or nginx as a balancer before gateways, with a configuration of docs/balancers.md.
+//! HAProxy or nginx as a balancer before gateways, with a configuration of docs/balancers.md or docs/cluster.md.
 //!
 //! Killed when its guard is dropped, or by its guardian.
 
@@ -10,6 +10,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 const PAGE: &str = include_str!("../../docs/balancers.md");
+const CLUSTER: &str = include_str!("../../docs/cluster.md");
 
 /// A running balancer.
 pub(crate) struct Balancer {
@@ -22,9 +23,18 @@ pub(crate) struct Balancer {
 impl Balancer {
     /// HAProxy before these ports of gateways, with the page's configuration that has `line`. `None` where it is not installed; CI has it.
     pub(crate) fn haproxy(line: &str, gateways: [u16; 2]) -> Option<Self> {
+        let addresses = gateways.map(|port| format!("127.0.0.1:{port}"));
+        Self::haproxy_of(&filled(&block(PAGE, "haproxy", line), &addresses))
+    }
+
+    /// HAProxy before gateways at these addresses, with the configuration of docs/cluster.md.
+    pub(crate) fn of_cluster(gateways: &[String; 2]) -> Option<Self> {
+        Self::haproxy_of(&filled(&block(CLUSTER, "haproxy", "nbsrv"), gateways))
+    }
+
+    fn haproxy_of(text: &str) -> Option<Self> {
         let port = free();
-        let text = filled(&block("haproxy", line), gateways);
-        let text = replaced(&text, "inter 1s", "inter 200ms");
+        let text = replaced(text, "inter 1s", "inter 200ms");
         let bind = text.lines().find(|line| line.trim_start().starts_with("bind ")).unwrap().trim();
         let text = replaced(&text, bind, &format!("bind 127.0.0.1:{port}"));
         Self::start(port, "haproxy", &["-db", "-f", "balancer.conf"], &text)
@@ -33,7 +43,8 @@ impl Balancer {
     /// The same with nginx.
     pub(crate) fn nginx(gateways: [u16; 2]) -> Option<Self> {
         let port = free();
-        let mut text = filled(&block("nginx", "upstream gateways"), gateways);
+        let addresses = gateways.map(|port| format!("127.0.0.1:{port}"));
+        let mut text = filled(&block(PAGE, "nginx", "upstream gateways"), &addresses);
         for (from, to) in [
             ("listen 443 ssl http2;", format!("listen 127.0.0.1:{port};")),
             ("    ssl_certificate /etc/nginx/gateway.crt;\n", String::new()),
@@ -104,23 +115,23 @@ impl Drop for Balancer {
     }
 }
 
-/// The block of this language in the page that has a line.
-fn block(language: &str, line: &str) -> String {
-    let blocks = PAGE.split("```").skip(1).step_by(2);
+/// The block of this language in a page that has a line.
+fn block(page: &str, language: &str, line: &str) -> String {
+    let blocks = page.split("```").skip(1).step_by(2);
     let mut found = blocks.filter_map(|block| block.strip_prefix(&format!("{language}\n")));
     let found = found.find(|block| block.contains(line));
-    found.unwrap_or_else(|| panic!("docs/balancers.md has no block of {language} with {line}")).to_owned()
+    found.unwrap_or_else(|| panic!("the page has no block of {language} with {line}")).to_owned()
 }
 
-fn filled(text: &str, gateways: [u16; 2]) -> String {
+fn filled(text: &str, gateways: &[String; 2]) -> String {
     let mut text = text.to_owned();
-    for (address, port) in ["10.0.0.11:8787", "10.0.0.12:8787"].iter().zip(gateways) {
-        text = replaced(&text, address, &format!("127.0.0.1:{port}"));
+    for (address, own) in ["10.0.0.11:8787", "10.0.0.12:8787"].iter().zip(gateways) {
+        text = replaced(&text, address, own);
     }
     text
 }
 
 fn replaced(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "docs/balancers.md has no {from}");
+    assert!(text.contains(from), "the page has no {from}");
     text.replace(from, to)
 }

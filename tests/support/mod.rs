@@ -11,6 +11,7 @@ pub(crate) mod emulator;
 pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod gateway;
+pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod pebble;

@@ -68,7 +68,8 @@ pub(in super::super) fn read_text(of: &Type, text: &str, path: &str, problems: &
         Type::Integer(..) | Type::Number(..) => {
             text.parse().map_or_else(|_| NodeKind::Text(text.to_owned()), NodeKind::Number)
         }
-        Type::Flag => match text {
+        Type::Switch if text.is_empty() => NodeKind::Bool(true),
+        Type::Flag | Type::Switch => match text {
             "true" | "1" => NodeKind::Bool(true),
             "false" | "0" => NodeKind::Bool(false),
             _ => NodeKind::Text(text.to_owned()),
@@ -104,8 +105,10 @@ fn read_value(of: &Type, node: &Node, path: &str, problems: &Problems) -> Option
             Ok(Value::Object(entries.iter().filter_map(member).collect()))
         }
         (Type::Map(_, max), NodeKind::Map(_)) => Err(format!("must have at most {max} members")),
-        (Type::Flag | Type::Bit, NodeKind::Bool(flag)) => Ok(Value::Bool(*flag)),
-        (Type::Flag | Type::Bit, NodeKind::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => {
+        (Type::Flag | Type::Switch | Type::Bit, NodeKind::Bool(flag)) => Ok(Value::Bool(*flag)),
+        (Type::Flag | Type::Switch | Type::Bit, NodeKind::Number(number))
+            if matches!(number.as_f64(), Some(0.0 | 1.0)) =>
+        {
             Ok(Value::Bool(number.as_f64() == Some(1.0)))
         }
         (of, NodeKind::Text(text)) if fits(of, &node.kind) => string(of, text),
@@ -236,7 +239,7 @@ fn is_text(of: &Type) -> bool {
 fn fits(of: &Type, kind: &NodeKind) -> bool {
     match of {
         of if is_text(of) => matches!(kind, NodeKind::Text(_)),
-        Type::Flag | Type::Bit => matches!(kind, NodeKind::Bool(_)),
+        Type::Flag | Type::Switch | Type::Bit => matches!(kind, NodeKind::Bool(_)),
         Type::Integer(..) | Type::Number(..) => matches!(kind, NodeKind::Number(_)),
         Type::List(..) => matches!(kind, NodeKind::List(_)),
         Type::Map(..) | Type::Object(_) | Type::AnyObject | Type::ConfigObject => {
@@ -250,7 +253,7 @@ fn fits(of: &Type, kind: &NodeKind) -> bool {
 fn kind_name(of: &Type) -> &'static str {
     match of {
         of if is_text(of) => "a string",
-        Type::Flag | Type::Bit => "a boolean",
+        Type::Flag | Type::Switch | Type::Bit => "a boolean",
         Type::Integer(..) => "an integer",
         Type::Number(..) => "a number",
         Type::List(..) => "an array",

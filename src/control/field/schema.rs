@@ -43,7 +43,7 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
         }
         Type::Uuid => json!({"type": "string", "format": "uuid"}),
         Type::Time => json!({"type": "string", "format": "date-time"}),
-        Type::Flag => json!({"type": ["boolean", "integer"], "enum": [true, false, 1, 0]}),
+        Type::Flag | Type::Switch => json!({"type": ["boolean", "integer"], "enum": [true, false, 1, 0]}),
         Type::Bit => json!({"type": "integer", "enum": [0, 1]}),
         Type::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Type::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),

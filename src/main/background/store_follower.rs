@@ -55,6 +55,9 @@ impl StoreFollower {
     }
 
     async fn write_last_uses(&self, store: &Arc<Store>) {
+        if store.reads_only() {
+            return std::future::pending().await;
+        }
         loop {
             tokio::time::sleep(LAST_USES_INTERVAL).await;
             let uses = self.0.settings().service_keys.stored().take_last_uses();

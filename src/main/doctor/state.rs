@@ -75,6 +75,11 @@ pub async fn database(file: &Path, settings: &Settings, is_running: bool) -> Fin
             format!("{name} has tables of version {found}, and this binary knows {newest}"),
             "use the newer binary, or restore a backup",
         ),
+        Ok(Schema { found, newest }) if found < newest && options.reads_only => Finding::warn(
+            CHECK,
+            format!("{name} has tables of version {found}, and this edge node needs {newest}"),
+            "start a primary of this version: an edge node makes no tables",
+        ),
         Ok(Schema { found, newest }) if found < newest => Finding::warn(
             CHECK,
             format!("{name} has tables of version {found}; the next start brings them to {newest}"),

@@ -330,7 +330,9 @@ impl Metrics {
     }
 
     /// Whether the store's database is available, and how many objects are kept in memory.
-    pub fn set_store(&self, is_available: bool, records: usize) {
+    /// `revision`: the number of the last write that is in force.
+    pub fn set_store(&self, is_available: bool, records: usize, revision: u64) {
+        self.reloads.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
         self.traffic.store_available.set(i64::from(is_available));
         self.traffic.store_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     }

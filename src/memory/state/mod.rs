@@ -24,6 +24,7 @@ pub mod lifecycle;
 pub mod mcp_servers;
 pub mod metrics;
 pub mod model_lists;
+pub mod node;
 pub mod price_feed;
 mod process;
 pub mod rate;
@@ -59,6 +60,7 @@ use lifecycle::Lifecycle;
 use mcp_servers::McpServers;
 use metrics::Metrics;
 use model_lists::ModelLists;
+use node::Node;
 use parking_lot::Mutex;
 use price_feed::PriceFeed;
 use rate::Rate;
@@ -87,6 +89,7 @@ pub struct Shared {
     store: Option<Arc<Store>>,
     /// Set once, before the first request; never where the settings turn it off.
     ledger: OnceLock<Arc<Ledger>>,
+    pub node: Node,
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub lifecycle: Lifecycle,
@@ -144,7 +147,9 @@ impl Shared {
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
         let price_feed = PriceFeed::new(snapshot.settings.tls.ca_file.clone());
         let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
+        let node = Node::new(&snapshot.settings);
         let shared = Self {
+            node,
             snapshot: ArcSwap::from_pointee(snapshot),
             replacing: Mutex::default(),
             store,

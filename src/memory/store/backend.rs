@@ -3,7 +3,8 @@
 //! The behaviour tests (`store/tests`) run on each backend. Caches nothing and decides nothing: [`Store`](super::Store) does.
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
-use super::{Change, Kind, Record, StoreError};
+use super::sql::{Dialect, Statement};
+use super::{Change, Kind, NodeList, Record, StoreError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use std::path::Path;
@@ -51,6 +52,14 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Deletes the oldest entries of the audit log from before this time, at most `limit`. Returns how many.
     async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError>;
+
+    fn dialect(&self) -> Dialect;
+
+    /// Changes rows of gateways (`nodes`) by these statements, which are none of a write and raise no position.
+    async fn change_nodes(&self, statements: Vec<Statement<'static>>) -> Result<(), StoreError>;
+
+    /// The rows of gateways.
+    async fn nodes(&self) -> Result<NodeList, StoreError>;
 
     /// Returns when the database is no longer at `position`, or at the latest after `at_most`. May return early.
     async fn changed(&self, position: u64, at_most: Duration);

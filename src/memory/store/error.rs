@@ -19,6 +19,8 @@ pub enum StoreError {
     Newer { database: i64, binary: i64 },
     /// The content cannot be read.
     Damaged(String),
+    /// This gateway only reads the store.
+    ReadsOnly,
     /// The settings are wrong: a URL that cannot be read, or a master key that is malformed or not the one of this database.
     Misconfigured(String),
 }
@@ -44,6 +46,9 @@ impl fmt::Display for StoreError {
                  restore a backup made before the update"
             ),
             Self::Damaged(why) => write!(f, "the store cannot be read: {why}"),
+            Self::ReadsOnly => {
+                f.write_str("this gateway is an edge node (control.role), which only reads the store")
+            }
             Self::Misconfigured(why) => f.write_str(why),
         }
     }
@@ -65,6 +70,7 @@ impl From<StoreError> for Error {
             StoreError::Changed => Self::conflict(
                 "The object was changed or deleted by someone else meanwhile. Read it again and repeat the change.",
             ),
+            StoreError::ReadsOnly => Self::edge_node(),
             StoreError::Newer { .. } | StoreError::Damaged(_) | StoreError::Misconfigured(_) => Self::store_unavailable(
                 "The store cannot be used. Nothing was changed; requests to providers go on. See the gateway's log.",
             )

@@ -45,7 +45,7 @@ impl Health {
     pub(super) fn note<T>(&self, outcome: &Result<T, StoreError>) {
         let why = match outcome {
             Ok(_) => None,
-            Err(StoreError::Taken(_) | StoreError::Changed) => return,
+            Err(StoreError::Taken(_) | StoreError::Changed | StoreError::ReadsOnly) => return,
             Err(error) => Some(error),
         };
         let available = matches!(why, None | Some(StoreError::Full(_)));

@@ -6,7 +6,7 @@ use super::StoreError;
 use super::master_key::KeySource;
 use std::path::PathBuf;
 use words::config::secret::Secret;
-use words::settings::StoreSettings;
+use words::settings::{NodeRole, StoreSettings};
 
 /// The options of [`Store::open`](super::Store::open).
 #[derive(Debug, Clone)]
@@ -20,16 +20,20 @@ pub struct StoreOptions {
     pub encryption_key: Option<Secret>,
     /// Keys that were the master key before; they only unseal.
     pub previous_encryption_keys: Vec<Secret>,
+    /// Nothing but the row of this gateway is written: `commit` refuses.
+    pub reads_only: bool,
 }
 
 impl StoreOptions {
-    /// What the settings say; `state_dir` as [`StateDir`](super::StateDir) finds it.
-    pub fn new(settings: &StoreSettings, state_dir: PathBuf) -> Self {
+    /// What the settings say; `state_dir` as [`StateDir`](super::StateDir) finds it. An edge node
+    /// only reads.
+    pub fn new(settings: &StoreSettings, state_dir: PathBuf, role: NodeRole) -> Self {
         Self {
             url: settings.url.clone(),
             state_dir,
             encryption_key: settings.encryption_key.clone(),
             previous_encryption_keys: settings.previous_encryption_keys.clone(),
+            reads_only: role.is_edge(),
         }
     }
 
@@ -40,6 +44,7 @@ impl StoreOptions {
             state_dir: PathBuf::new(),
             encryption_key: None,
             previous_encryption_keys: Vec::new(),
+            reads_only: false,
         }
     }
 

@@ -14,7 +14,7 @@ impl From<WrongType> for StoreError {
     }
 }
 
-fn required<T>(value: Option<T>) -> Result<T, StoreError> {
+pub(super) fn required<T>(value: Option<T>) -> Result<T, StoreError> {
     value.ok_or_else(|| StoreError::Damaged("a column that must have a value is empty".to_owned()))
 }
 
@@ -83,7 +83,7 @@ pub(super) fn check(record: &Record) -> Result<(), StoreError> {
     }
 }
 
-fn parse_time(nanoseconds: i64) -> Result<Timestamp, StoreError> {
+pub(super) fn parse_time(nanoseconds: i64) -> Result<Timestamp, StoreError> {
     Timestamp::from_nanosecond(i128::from(nanoseconds))
         .map_err(|_| StoreError::Damaged(format!("{nanoseconds} is no time")))
 }

@@ -20,7 +20,7 @@ const AUDIT_COLUMNS: &str = "id, time, workspace, actor, actor_type, action, res
 pub(super) const POSITION: &str = "SELECT position FROM last_position";
 
 /// SQLite has ids as text.
-fn id(dialect: Dialect, id: Uuid) -> Value<'static> {
+pub(super) fn id(dialect: Dialect, id: Uuid) -> Value<'static> {
     match dialect {
         Dialect::Sqlite => id.to_string().into(),
         Dialect::Postgres => id.into(),
@@ -28,7 +28,7 @@ fn id(dialect: Dialect, id: Uuid) -> Value<'static> {
 }
 
 /// Nanoseconds since 1970; the years that do not fit (after 2262) become the last that does.
-fn nanoseconds(time: Timestamp) -> i64 {
+pub(super) fn nanoseconds(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
 }
 

@@ -44,6 +44,7 @@ pub struct Store {
     updated: watch::Sender<u64>,
     pub(super) health: Health,
     pub(super) snapshot: Option<DiskSnapshot>,
+    reads_only: bool,
 }
 
 impl Store {
@@ -73,6 +74,7 @@ impl Store {
             waiting: Mutex::default(),
             updated: watch::Sender::new(0),
             snapshot,
+            reads_only: options.reads_only,
         };
         match store.connect().await {
             Err(error) if error.is_fatal() => Err(error),
@@ -101,10 +103,16 @@ impl Store {
                 Arc::new(opened.unwrap_or_else(|why| Err(StoreError::Damaged(why.to_string())))?)
             }
             Location::Memory => Arc::new(Sqlite::open(None)?),
-            Location::Postgres(url) => Arc::new(super::postgres::connect(url.expose()).await?),
+            Location::Postgres(url) => {
+                Arc::new(super::postgres::connect(url.expose(), self.reads_only).await?)
+            }
         };
         let mut loaded = backend.load().await?;
         if !loaded.records.iter().any(|record| record.kind == Kind::Pepper) {
+            if self.reads_only {
+                let why = "it has no secret of service keys yet: a primary makes it at its first start";
+                return Err(StoreError::Unavailable(why.to_owned()));
+            }
             match backend.write(vec![pepper::make(&self.keys.load())?], Vec::new()).await {
                 // Another process was faster.
                 Ok(_) | Err(StoreError::Changed | StoreError::Taken(_)) => loaded = backend.load().await?,
@@ -201,6 +209,15 @@ impl Store {
         }
     }
 
+    /// Whether this gateway only reads it.
+    pub const fn reads_only(&self) -> bool {
+        self.reads_only
+    }
+
+    fn check_writes(&self) -> Result<(), StoreError> {
+        if self.reads_only { Err(StoreError::ReadsOnly) } else { Ok(()) }
+    }
+
     /// The records of this moment.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
@@ -229,6 +246,7 @@ impl Store {
         changes: Vec<Change>,
         audit: Vec<AuditEntry>,
     ) -> Result<Arc<Catalog>, StoreError> {
+        self.check_writes()?;
         let backend = self.backend()?;
         let written = backend.write(changes.clone(), audit).await;
         self.health.note(&written);
@@ -373,6 +391,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn expire_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.check_writes()?;
         let mut all = 0;
         loop {
             // Some at a time: changes wait for each of them.

@@ -13,6 +13,7 @@ pub mod auth;
 mod batches;
 mod cache;
 mod console;
+pub mod control;
 pub mod cors;
 pub mod counting;
 pub mod custom_hosts;
@@ -55,6 +56,7 @@ pub use auth::Auth;
 pub use batches::{BatchSettings, S3Credentials, S3Settings};
 pub use cache::{CacheSettings, SemanticCacheSettings};
 pub use console::ConsoleSettings;
+pub use control::{ControlSettings, NodeRole};
 pub use cors::Cors;
 pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};
 pub use custom_hosts::CustomHosts;
@@ -105,6 +107,7 @@ pub struct Settings {
     pub time_limits: TimeLimits,
     pub auth: Auth,
     pub store: StoreSettings,
+    pub control: ControlSettings,
     pub usage: UsageSettings,
     pub guardrails: GuardrailSettings,
     pub realtime: RealtimeSettings,

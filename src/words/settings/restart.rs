@@ -19,6 +19,7 @@ const fn all_of(path: &'static str, differs: fn(&Settings, &Settings) -> bool) -
 
 /// The members that are read at the start, as a whole or in part.
 pub const START_ONLY: &[StartOnly] = &[
+    all_of("server.node", |a, b| a.server.node != b.server.node),
     all_of("server.threads", |a, b| a.server.threads != b.server.threads),
     all_of("server.work_stealing", |a, b| a.server.work_stealing != b.server.work_stealing),
     all_of("server.pid_file", |a, b| a.server.pid_file != b.server.pid_file),
@@ -52,6 +53,7 @@ pub const START_ONLY: &[StartOnly] = &[
     }),
     all_of("limits.shared", |a, b| a.limits.counting.shared != b.limits.counting.shared),
     all_of("store.url", |a, b| a.store.url != b.store.url),
+    all_of("control.role", |a, b| a.control.role != b.control.role),
     all_of("cache.url", |a, b| a.cache.url != b.cache.url),
     all_of("cache.max_bytes", |a, b| a.cache.max_bytes != b.cache.max_bytes),
     all_of("cache.max_entry_bytes", |a, b| a.cache.max_entry_bytes != b.cache.max_entry_bytes),

@@ -2,14 +2,15 @@
 //!
 //! Not here: what is in a section.
 
+use super::control::EDGE_NEEDS_POSTGRES;
 use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
 use super::{
-    AccessLog, AcmeSettings, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings, Cors,
-    CustomHosts, DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log, Logs, MetricsSettings,
-    ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings, RealtimeSettings,
-    SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider, Telemetry,
-    UpstreamTls, UsageSettings,
+    AccessLog, AcmeSettings, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings,
+    ControlSettings, Cors, CustomHosts, DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log,
+    Logs, MetricsSettings, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings,
+    RealtimeSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider,
+    Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -73,6 +74,7 @@ impl Settings {
             time_limits: time_limits(table),
             auth: section(table, "auth", Auth::DOC, Auth::members),
             store: section(table, "store", StoreSettings::DOC, StoreSettings::members),
+            control: section(table, "control", ControlSettings::DOC, ControlSettings::members),
             usage: section(table, "usage", UsageSettings::DOC, UsageSettings::members),
             guardrails: section(table, "guardrails", GuardrailSettings::DOC, GuardrailSettings::members),
             realtime: section(table, "realtime", RealtimeSettings::DOC, RealtimeSettings::members),
@@ -105,7 +107,7 @@ impl Settings {
             metrics: section(table, "metrics", MetricsSettings::DOC, MetricsSettings::members),
             hash: String::new(),
         };
-        settings.check_shared_counters(table);
+        settings.check_needs_of_postgres(table);
         settings.check_acme(table, &used);
         Some(settings)
     }
@@ -134,14 +136,20 @@ impl Settings {
         }
     }
 
-    /// Counters in the store need one that gateways share.
-    fn check_shared_counters(&self, table: &MemberTable<'_>) {
+    /// Counters in the store need one that gateways share, and an edge node one that others write.
+    fn check_needs_of_postgres(&self, table: &MemberTable<'_>) {
         let is_shared = self.store.url.as_ref().is_some_and(|url| url.expose().starts_with("postgres"));
         if self.limits.counting.shared == Some(SharedCounters::Store)
             && !is_shared
             && let Some(at) = table.at("limits").and_then(|at| at.member("shared"))
         {
             at.problem(NEEDS_POSTGRES);
+        }
+        if self.control.role.is_edge()
+            && !is_shared
+            && let Some(at) = table.at("control").and_then(|at| at.member("role"))
+        {
+            at.problem(EDGE_NEEDS_POSTGRES);
         }
     }
 }

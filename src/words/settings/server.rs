@@ -2,6 +2,7 @@
 //!
 //! Not here: listeners, and anything about requests.
 
+use super::values::NODE_NAME;
 use crate::config::members::{Choice, FILE, FLAG, MemberTable, seconds, whole};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 /// `server`: threads, process files, draining.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
+    /// The name of this gateway among those of its store; `None`: that of the host.
+    pub node: Option<String>,
     /// Threads per service; `None` leaves it to `main` (the number of CPUs).
     pub threads: Option<usize>,
     /// Idle threads take work from busy ones.
@@ -32,6 +35,7 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self {
+            node: None,
             threads: None,
             work_stealing: true,
             upgrade_sock: None,
@@ -61,7 +65,9 @@ impl Server {
                            period follows. At least half a second passes in any case.";
         let grace_period = "Seconds that requests in flight may continue after a stop was requested and drain_delay_seconds are over. Under systemd, TimeoutStopSec must be longer than both together.";
         let drain = "Seconds that requests and websockets of the process before may continue after an upgrade. Default: grace_period_seconds.";
+        let node = "Name of this gateway among those of its store, in `turnpike nodes`. Default: the name of the host.";
         Some(Self {
+            node: table.get("node", NODE_NAME, node),
             threads: table.get(
                 "threads",
                 whole(1, 1024),

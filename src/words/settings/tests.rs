@@ -105,7 +105,8 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     };
     assert_eq!(settings.limits, limits);
     let drain = Some(Server::default().grace_period);
-    let server = Server { threads: Some(4), drain, ..Server::default() };
+    let node = Some("gateway-1".to_owned());
+    let server = Server { node, threads: Some(4), drain, ..Server::default() };
     assert_eq!(settings.server.state_dir.as_deref(), Some("/var/lib/turnpike".as_ref()));
     assert_eq!(Server { upgrade_sock: None, pid_file: None, state_dir: None, ..settings.server }, server);
     assert_eq!(settings.log, Log { format: Some(LogFormat::Json), ..Log::default() });

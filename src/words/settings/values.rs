@@ -31,6 +31,18 @@ pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
     Some(url.to_owned())
 }
 
+/// The name of a gateway.
+pub(super) const NODE_NAME: Form<String> = form(
+    |at| {
+        let name = non_empty(at)?;
+        if !is_id(name) {
+            at.problem("a name is made of letters, digits, dots, dashes and underscores, at most 128");
+        }
+        Some(name.to_owned())
+    },
+    |doc| pattern(doc, ID, &["gateway-1"]),
+);
+
 /// What slugs and ids of configs look like in the schema.
 pub(super) const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
 

@@ -89,6 +89,12 @@ pub(super) const NODE: &[Panel] = &[
     ),
     graph("Objects of the control plane", "none", &[("turnpike_store_records{@}", "objects in memory")], ""),
     graph(
+        "Revision of the store in force",
+        "none",
+        &[("turnpike_config_revision{@}", "revision")],
+        "The number of the last change. Gateways of one store have the same.",
+    ),
+    graph(
         "Uploaded files",
         "Bps",
         &[("rate(turnpike_file_upload_bytes_total{@}[$__rate_interval])", "bytes")],

@@ -95,6 +95,7 @@ pub(super) struct Reloads {
     pub at: IntGauge,
     pub count: IntCounterVec,
     pub info: IntGaugeVec,
+    pub revision: IntGauge,
 }
 
 /// `turnpike_prices_*`: the prices in force.
@@ -243,6 +244,7 @@ impl Reloads {
         let succeeded = "1 when the last reading of the settings succeeded.";
         let at = "When settings were last put in force, Unix seconds.";
         let info = Opts::new("turnpike_settings_info", "The settings in force, by hash.");
+        let revision = "The number of the last change of the store that is in force in this gateway.";
         Ok(Self {
             succeeded: add(r, IntGauge::new("turnpike_settings_last_reload_successful", succeeded)?)?,
             at: add(r, IntGauge::new("turnpike_settings_last_reload_success_timestamp_seconds", at)?)?,
@@ -253,6 +255,7 @@ impl Reloads {
                 &["result"],
             )?,
             info: add(r, IntGaugeVec::new(info, &["hash"])?)?,
+            revision: add(r, IntGauge::new("turnpike_config_revision", revision)?)?,
         })
     }
 }

@@ -56,6 +56,8 @@ pub struct Stored {
     prompts: PromptLibrary,
     /// When it was compiled: what has expired by then is not used.
     now: Timestamp,
+    /// Since when its revision is in force.
+    revision_since: Timestamp,
     /// Counts changes of what configs are compiled from.
     pub routing_generation: u64,
     /// Counts all changes.
@@ -79,6 +81,9 @@ impl Stored {
     #[must_use]
     pub fn update(&self, catalog: &Arc<Catalog>, env: CompilerEnv<'_>, now: Timestamp) -> Self {
         let mut next = Self { catalog: Arc::clone(catalog), now, updates: self.updates + 1, ..self.clone() };
+        if next.revision() != self.revision() {
+            next.revision_since = now;
+        }
         let mut prompts = PromptCompiler::new(catalog, &self.prompts, next.updates);
         let mut routing = BTreeSet::new();
         for change in catalog.changed_since(&self.catalog) {
@@ -282,6 +287,16 @@ impl Stored {
         }
         let own = workspace.and_then(|workspace| self.catalog.by_slug(kind, Some(workspace), name));
         own.or_else(|| self.catalog.by_slug(kind, None, name))
+    }
+
+    /// The number of the last write to the store that is in force; 0 before anything was read.
+    pub fn revision(&self) -> u64 {
+        self.catalog.position
+    }
+
+    /// Since when the revision is in force; `None` before anything was read.
+    pub fn revision_since(&self) -> Option<Timestamp> {
+        (self.revision() > 0).then_some(self.revision_since)
     }
 
     /// All current records.

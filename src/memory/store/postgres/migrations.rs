@@ -1,10 +1,12 @@
 //! Brings the tables of a PostgreSQL database up to date, one gateway at a time.
 //!
 //! The steps are those of whoever owns the tables. A step is never changed once it was released: the next one is added.
+//! A step whose name ends with `_added` takes nothing away from older binaries: a database that has such later steps is one of theirs.
 
 use super::StoreError;
 use deadpool_postgres::Object;
 use refinery::{Migration, Runner};
+use std::cmp::Ordering;
 
 /// Tables that belong together.
 pub struct Tables {
@@ -14,6 +16,13 @@ pub struct Tables {
     pub history: &'static str,
     /// The number of the lock that only one gateway holds: any that nothing else uses.
     pub lock: i64,
+}
+
+impl Tables {
+    /// The last step of this binary.
+    pub(super) fn newest(&self) -> i64 {
+        i64::try_from(self.steps.len()).unwrap_or(i64::MAX)
+    }
 }
 
 /// Makes or updates the tables.
@@ -28,11 +37,28 @@ pub async fn run(client: &mut Object, tables: &Tables) -> Result<(), StoreError>
     done
 }
 
+/// Checks that the tables are those of this binary, and changes nothing.
+///
+/// # Errors
+/// As [`run`]; `Unavailable` where they are older: another gateway makes them, perhaps soon.
+pub(super) async fn check(client: &Object, tables: &Tables) -> Result<(), StoreError> {
+    let newest = tables.newest();
+    let found = version(client, tables).await?;
+    match found.cmp(&newest) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(StoreError::Newer { database: found, binary: newest }),
+        Ordering::Less => Err(StoreError::Unavailable(format!(
+            "the database has schema {found}, and this edge node needs schema {newest}, which it does not make itself: start a primary of \
+             this version"
+        ))),
+    }
+}
+
 async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreError> {
     let steps = tables.steps.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let steps: Vec<Migration> = steps.collect::<Result<_, _>>().map_err(wrong)?;
-    let newest = steps.iter().map(|step| i64::from(step.version())).max().unwrap_or(0);
-    let found = version(client, tables.history).await?;
+    let newest = tables.newest();
+    let found = version(client, tables).await?;
     if found > newest {
         return Err(StoreError::Newer { database: found, binary: newest });
     }
@@ -44,15 +70,18 @@ async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The last step that the database has seen; 0 for a new one.
-pub(super) async fn version(client: &Object, history: &str) -> Result<i64, StoreError> {
+/// The last step that the database has seen, but for later ones that only add; 0 for a new one.
+pub(super) async fn version(client: &Object, tables: &Tables) -> Result<i64, StoreError> {
+    let history = tables.history;
     let table = "SELECT to_regclass($1) IS NOT NULL";
     let has_table: bool = client.query_one(table, &[&history]).await?.try_get(0)?;
     if !has_table {
         return Ok(0);
     }
-    let last = format!("SELECT coalesce(max(version), 0)::bigint FROM {history}");
-    Ok(client.query_one(&last, &[]).await?.try_get(0)?)
+    let last = format!(
+        "SELECT coalesce(max(version), 0)::bigint FROM {history} WHERE version <= $1::bigint OR name NOT LIKE '%\\_added' ESCAPE '\\'"
+    );
+    Ok(client.query_one(&last, &[&tables.newest()]).await?.try_get(0)?)
 }
 
 fn wrong(why: refinery::Error) -> StoreError {

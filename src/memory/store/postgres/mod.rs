@@ -8,6 +8,7 @@ mod copy;
 mod failure;
 mod listener;
 mod migrations;
+mod opening;
 pub(crate) mod run;
 mod tls;
 mod transactions;
@@ -16,9 +17,9 @@ mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
-use super::queued_write::{QUEUE, QueuedWrite};
-use super::sql::Dialect;
-use super::{Change, Kind, Record, Schema, StoreError, statements};
+use super::queued_write::QueuedWrite;
+use super::sql::{Dialect, Statement};
+use super::{Change, Kind, NodeList, Record, StoreError, statements};
 use async_trait::async_trait;
 pub use connections::{Connections, connections, pool};
 use deadpool_postgres::{Object, Pool};
@@ -27,6 +28,7 @@ pub(crate) use failure::message;
 pub(crate) use failure::no_connection;
 use jiff::Timestamp;
 pub use migrations::{Tables, run as bring_up_to_date};
+pub(super) use opening::{connect, schema};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,12 +46,6 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections of one gateway, besides the one that listens.
 const MAX_CONNECTIONS: usize = 4;
-/// The tables of the store itself.
-const TABLES: Tables = Tables {
-    steps: &[("V1__records", include_str!("../migrations/postgres/V1__records.sql"))],
-    history: "refinery_schema_history",
-    lock: 0x7475_726e_7069_6b65,
-};
 
 /// Whether the URL can be read.
 ///
@@ -71,6 +67,8 @@ pub(super) struct Postgres {
     pool: Pool,
     announced: Arc<Notify>,
     writes: mpsc::Sender<QueuedWrite>,
+    /// Nothing is deleted either.
+    reads_only: bool,
 }
 
 impl Drop for Postgres {
@@ -80,35 +78,6 @@ impl Drop for Postgres {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Connects, brings the tables up to date, and listens for changes of others.
-///
-/// # Errors
-/// `Newer`, `Unavailable`, `Misconfigured` for authorities that cannot be read.
-pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
-    let Connections { runtime, pool, config, tls } = connections(text, "store.url", MAX_CONNECTIONS)?;
-    let announced = Arc::new(Notify::new());
-    let (writes, queue) = mpsc::channel(QUEUE);
-    let database = Postgres { runtime: Some(runtime), pool, announced, writes };
-    database
-        .run(LOAD_TIMEOUT, |mut client| async move { migrations::run(&mut client, &TABLES).await })
-        .await?;
-    if let Some(runtime) = &database.runtime {
-        runtime.spawn(writer::serve(database.pool.clone(), queue));
-        runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
-    }
-    Ok(database)
-}
-
-/// The version of the tables of a database.
-///
-/// # Errors
-/// As [`connect`].
-pub(super) async fn schema(text: &str) -> Result<Schema, StoreError> {
-    let client = pool(text, "store.url", 1)?.get().await.map_err(no_connection)?;
-    let found = migrations::version(&client, TABLES.history).await?;
-    Ok(Schema { found, newest: TABLES.steps.len() as i64 })
 }
 
 impl Postgres {
@@ -133,7 +102,12 @@ impl Postgres {
 #[async_trait]
 impl Backend for Postgres {
     async fn load(&self) -> Result<Loaded, StoreError> {
-        self.run(LOAD_TIMEOUT, |mut client| async move { transactions::load(&mut client).await }).await
+        let forgets = !self.reads_only;
+        self.run(
+            LOAD_TIMEOUT,
+            move |mut client| async move { transactions::load(&mut client, forgets).await },
+        )
+        .await
     }
 
     async fn changes(&self, position: u64) -> Result<Changes, StoreError> {
@@ -172,6 +146,20 @@ impl Backend for Postgres {
         let statement = statements::expire_audit(before, limit);
         let delete = move |client: Object| async move { Ok(run::execute(&client, &statement).await?) };
         self.run(CALL_TIMEOUT, delete).await
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn change_nodes(&self, statements: Vec<Statement<'static>>) -> Result<(), StoreError> {
+        let change =
+            move |client: Object| async move { transactions::change_nodes(&client, &statements).await };
+        self.run(CALL_TIMEOUT, change).await
+    }
+
+    async fn nodes(&self) -> Result<NodeList, StoreError> {
+        self.run(CALL_TIMEOUT, |client| async move { transactions::nodes(&client).await }).await
     }
 
     async fn changed(&self, _position: u64, at_most: Duration) {

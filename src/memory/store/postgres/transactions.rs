@@ -7,7 +7,7 @@ use super::super::backend::{Changes, Loaded};
 use super::super::rows::{self, number_taken, slug_taken};
 use super::super::sql::{Dialect, Statement};
 use super::super::statements::{self, POSITION, Step};
-use super::super::{Change, Record, StoreError};
+use super::super::{Change, NodeList, Record, StoreError, nodes as node_rows};
 use super::failure::violated_index;
 use super::listener::CHANNEL;
 use super::one_moment;
@@ -18,8 +18,12 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 
 /// All records of kinds that are kept in memory.
-pub(super) async fn load(client: &mut Object) -> Result<Loaded, StoreError> {
-    execute(&*client, &statements::forget_old_deletions()).await?;
+///
+/// `forgets`: also deletes the notes of old deletions.
+pub(super) async fn load(client: &mut Object, forgets: bool) -> Result<Loaded, StoreError> {
+    if forgets {
+        execute(&*client, &statements::forget_old_deletions()).await?;
+    }
     let transaction = one_moment(client).await?;
     let position = position(&transaction).await?;
     Ok(Loaded { records: records(&transaction, &statements::all_in_memory()).await?, position })
@@ -113,6 +117,24 @@ pub(super) async fn audit(client: &mut Object, query: &AuditQuery) -> Result<Aud
     let found = transaction.query(&*page.sql, &parameters(&page.values)).await?;
     let entry = |row: &Row| rows::audit_entry(row);
     Ok(AuditPage { entries: found.iter().map(entry).collect::<Result<_, _>>()?, total })
+}
+
+/// Runs statements that are none of a write.
+pub(super) async fn change_nodes(
+    client: &Object,
+    statements: &[Statement<'static>],
+) -> Result<(), StoreError> {
+    for statement in statements {
+        execute(client, statement).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn nodes(client: &Object) -> Result<NodeList, StoreError> {
+    let position = position(client).await?;
+    let found = rows(client, &node_rows::all(Dialect::Postgres)).await?;
+    let found = found.iter().map(|row| node_rows::row(row)).collect::<Result<_, _>>()?;
+    Ok(node_rows::list(found, position))
 }
 
 /// The number of the last write.

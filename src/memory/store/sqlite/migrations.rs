@@ -1,13 +1,17 @@
 //! Brings the tables of a SQLite database up to date.
 //!
 //! The steps are the files of `store/migrations/sqlite`. A step is never changed once it was released: the next one is added.
+//! A step whose name ends with `_added` takes nothing away from older binaries: a database that has such later steps is one of theirs.
 
 use super::StoreError;
 use refinery::{Migration, Runner};
 use rusqlite::{Connection, OptionalExtension as _};
 use std::time::Duration;
 
-const STEPS: [(&str, &str); 1] = [("V1__records", include_str!("../migrations/sqlite/V1__records.sql"))];
+const STEPS: [(&str, &str); 2] = [
+    ("V1__records", include_str!("../migrations/sqlite/V1__records.sql")),
+    ("V2__nodes_added", include_str!("../migrations/sqlite/V2__nodes_added.sql")),
+];
 /// The last of them.
 pub(super) const NEWEST: i64 = STEPS.len() as i64;
 /// How often to try: two processes may make the tables of a new file at the same time, and one of them fails.
@@ -39,15 +43,15 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), StoreError> {
     }
 }
 
-/// The last step that the database has seen; 0 for a new one.
+/// The last step that the database has seen, but for later ones that only add; 0 for a new one.
 pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
     let has_table = connection.query_row(table, [], |_| Ok(())).optional()?.is_some();
     if !has_table {
         return Ok(0);
     }
-    let last = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
-    Ok(connection.query_row(last, [], |row| row.get(0))?)
+    let last = "SELECT coalesce(max(version), 0) FROM refinery_schema_history WHERE version <= ?1 OR name NOT LIKE '%\\_added' ESCAPE '\\'";
+    Ok(connection.query_row(last, [NEWEST], |row| row.get(0))?)
 }
 
 fn wrong(why: refinery::Error) -> StoreError {

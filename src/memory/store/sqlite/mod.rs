@@ -4,6 +4,7 @@
 //! processes may write to the same file; their writes are noticed by the position, which every write raises. Where the file is not in its
 //! place any more, nothing is written and nothing is read.
 
+mod connect;
 mod copy;
 mod migrations;
 mod readers;
@@ -14,8 +15,9 @@ mod writer;
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::private_file::{check_link, make_private};
-use super::sql::Dialect;
-use super::{Change, Kind, OpenFiles, Record, Schema, StoreError, statements};
+use super::sql::{Dialect, Statement};
+use super::{Change, Kind, NodeList, OpenFiles, Record, Schema, StoreError, statements};
+use connect::connect;
 pub(super) use copy::Copy;
 
 use async_trait::async_trait;
@@ -151,6 +153,18 @@ impl Backend for Sqlite {
         self.writer.run(move |connection| Ok(run::execute(connection, &statement)?)).await
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    async fn change_nodes(&self, statements: Vec<Statement<'static>>) -> Result<(), StoreError> {
+        self.writer.run(move |connection| transactions::change_nodes(connection, &statements)).await
+    }
+
+    async fn nodes(&self) -> Result<NodeList, StoreError> {
+        self.read(transactions::nodes).await
+    }
+
     async fn changed(&self, position: u64, at_most: Duration) {
         let end = tokio::time::Instant::now() + at_most;
         while tokio::time::Instant::now() < end && self.position().await == Ok(position) {
@@ -173,25 +187,4 @@ impl Sqlite {
     async fn position(&self) -> Result<u64, StoreError> {
         self.read(|connection| transactions::position(connection)).await
     }
-}
-
-/// Opens a connection with the settings that every one has.
-fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreError> {
-    let flags = if for_reading {
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
-    } else {
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX
-    };
-    let opened = match file {
-        Some(file) => Connection::open_with_flags(file, flags),
-        None => Connection::open_in_memory(),
-    };
-    let connection = opened?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    if !for_reading {
-        let settings =
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;";
-        connection.execute_batch(settings)?;
-    }
-    Ok(connection)
 }

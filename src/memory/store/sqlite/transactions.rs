@@ -7,7 +7,7 @@ use super::super::backend::{Changes, Loaded};
 use super::super::rows::{self, check, number_taken, slug_taken};
 use super::super::sql::{Dialect, Statement};
 use super::super::statements::{self, POSITION, Step};
-use super::super::{Change, Record, StoreError};
+use super::super::{Change, NodeList, Record, StoreError, nodes as node_rows};
 use super::run::{all, execute, query};
 use rusqlite::{Connection, ErrorCode, Savepoint};
 use std::ops::ControlFlow;
@@ -86,6 +86,25 @@ pub(super) fn verify(connection: &mut Connection) -> Result<u64, StoreError> {
         rows::audit_entry(row).map(|_| ControlFlow::Continue(()))
     })?;
     Ok(u64::try_from(records.len()).unwrap_or(u64::MAX))
+}
+
+/// Runs statements that are none of a write, in a transaction of their own.
+pub(super) fn change_nodes(
+    connection: &mut Connection,
+    statements: &[Statement<'static>],
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction()?;
+    for statement in statements {
+        execute(&transaction, statement)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+pub(super) fn nodes(connection: &mut Connection) -> Result<NodeList, StoreError> {
+    let transaction = connection.transaction()?;
+    let position = position(&transaction)?;
+    let found = all(&transaction, &node_rows::all(Dialect::Sqlite), |row| node_rows::row(row))?;
+    Ok(node_rows::list(found, position))
 }
 
 /// The number of the last write.

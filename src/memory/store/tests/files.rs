@@ -81,10 +81,14 @@ fn a_newer_database_refuses_the_start() {
         let database = Database::sqlite();
         drop(database.open().await);
         let connection = Connection::open(database.folder.path().join("turnpike.db")).unwrap();
+        let added =
+            "INSERT INTO refinery_schema_history VALUES (98, 'more_added', '2030-01-01T00:00:00Z', '1')";
+        connection.execute(added, []).unwrap();
+        drop(database.open().await);
         let newer = "INSERT INTO refinery_schema_history VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')";
         connection.execute(newer, []).unwrap();
         let error = Store::open(database.options()).await.err().unwrap();
-        assert_eq!(error, StoreError::Newer { database: 99, binary: 1 });
+        assert_eq!(error, StoreError::Newer { database: 99, binary: 2 });
         assert!(error.is_fatal() && error.to_string().contains("newer binary"), "{error}");
     });
 }

@@ -5,6 +5,7 @@
 mod behaviour;
 mod files;
 mod killed;
+mod nodes;
 pub(crate) mod postgres_server;
 mod server_down;
 mod server_tls;
@@ -41,6 +42,7 @@ impl Database {
             state_dir: self.folder.path().to_owned(),
             encryption_key: Some(Secret::new(KEY)),
             previous_encryption_keys: Vec::new(),
+            reads_only: false,
         }
     }
 

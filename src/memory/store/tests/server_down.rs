@@ -92,12 +92,16 @@ fn what_an_operator_must_end_refuses_the_start() {
         let other = StoreOptions { encryption_key: Some(Secret::new("ab".repeat(32))), ..database.options() };
         let error = Store::open(other).await.err().unwrap();
         assert!(error.is_fatal() && error.to_string().contains("not the one of this database"), "{error}");
+        let added =
+            "INSERT INTO refinery_schema_history VALUES (98, 'more_added', '2030-01-01T00:00:00Z', '1')";
         let newer = "INSERT INTO refinery_schema_history VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')";
         let url = database.url.clone().unwrap();
         let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+        assert!(shared().unwrap().sql(name, added));
+        drop(database.open().await);
         assert!(shared().unwrap().sql(name, newer));
         let error = Store::open(database.options()).await.err().unwrap();
-        assert_eq!(error, StoreError::Newer { database: 99, binary: 1 });
+        assert_eq!(error, StoreError::Newer { database: 99, binary: 2 });
         // A database that is not there may come: the start goes on without it.
         database.url = Some(url.replace(name, "no_such_database"));
         let store = Store::open(database.options()).await.unwrap();

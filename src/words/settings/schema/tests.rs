@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 55] = [
+const ONLY_THE_READER: [&str; 56] = [
     "must be true where a listener has tls.acme",
+    "edge only reads its store",
     "must be an address or a range",
     "is not a range of addresses",
     "needs client_ca",
