@@ -198,7 +198,6 @@ fn node(shared: &Shared) -> Value {
         "name": shared.node.name,
         "role": shared.node.role.as_str(),
         "version": env!("CARGO_PKG_VERSION"),
-        "settings_hash": shared.settings().settings.hash,
         "started_at": format!("{:.3}", shared.node.started_at),
     })
 }

@@ -8,9 +8,9 @@ use super::page::{self, NameFilter, Page};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use jiff::Timestamp;
-use memory::store::nodes::SILENT_AFTER;
 use memory::store::{ListedNode, NodeList};
 use serde_json::{Value, json};
+use std::time::Duration;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -24,7 +24,7 @@ const LISTED: &[Field] = &[
     required(
         "status",
         Type::Text(20),
-        "`starting`, `serving`, `draining`; `silent` where it was not heard for 15 s.",
+        "`starting`, `serving`, `draining`; `silent` where it was not heard from for 15 s; with SQLite three minutes.",
     ),
     required("version", Type::Text(40), "The version that it runs."),
     required(
@@ -36,7 +36,7 @@ const LISTED: &[Field] = &[
     nullable("revision_since", Type::Time, "Since when it has that in force, by its own clock."),
     required("settings_hash", Type::Text(12), "The hash of its settings."),
     nullable("started_at", Type::Time, "When it was started, by its own clock."),
-    required("reported_at", Type::Time, "When it was last heard, by the clock of the database."),
+    required("reported_at", Type::Time, "When it was last heard from, by the clock of the database."),
     required("silent_seconds", Type::Number(0.0, 1e9), "How long ago that was."),
     required(
         "clock_ahead_seconds",
@@ -57,18 +57,20 @@ pub(super) const ROUTES: &[Route] = &[get(
 .on_control_port_only()];
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let list = call.store()?.nodes().await.map_err(Error::from)?;
+    let store = call.store()?;
+    let silent_after = store.silent_after();
+    let list = store.nodes().await.map_err(Error::from)?;
     let NodeList { mut nodes, position, now } = list;
     let names = NameFilter::of(&call);
     nodes.retain(|node| names.has(Some(node.report.name.as_str()), None));
     nodes.sort_by(|a, b| (&a.report.name, a.report.id).cmp(&(&b.report.name, b.report.id)));
-    Ok(Page::of(&call, DEFAULT_PAGE).reply(&nodes, |node| node_json(node, position, now)))
+    Ok(Page::of(&call, DEFAULT_PAGE).reply(&nodes, |node| node_json(node, position, now, silent_after)))
 }
 
-fn node_json(node: &ListedNode, position: u64, now: Timestamp) -> Value {
+fn node_json(node: &ListedNode, position: u64, now: Timestamp, silent_after: Duration) -> Value {
     let state = &node.report.state;
     let silence = node.silence(now);
-    let status = if silence > SILENT_AFTER { "silent" } else { state.status.as_str() };
+    let status = if silence > silent_after { "silent" } else { state.status.as_str() };
     let time = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "name": node.report.name,
@@ -90,7 +92,8 @@ fn node_json(node: &ListedNode, position: u64, now: Timestamp) -> Value {
 
 /// To tenths.
 fn rounded(seconds: f64) -> f64 {
-    (seconds * 10.0).round() / 10.0
+    // Without the sign of a zero.
+    (seconds * 10.0).round() / 10.0 + 0.0
 }
 
 #[cfg(test)]
@@ -117,6 +120,7 @@ mod tests {
             state,
         };
         let node = ListedNode { report, reported_at: time("2026-01-01T00:00:00Z") };
+        let node_json = |node, position, now| node_json(node, position, now, Duration::from_secs(15));
         let shown = node_json(&node, 42, time("2026-01-01T00:00:05Z"));
         assert_eq!(
             (&shown["status"], &shown["behind"], &shown["silent_seconds"], &shown["clock_ahead_seconds"]),
@@ -125,7 +129,7 @@ mod tests {
         assert_eq!((&shown["started_at"], &shown["role"]), (&Value::Null, &json!("edge")));
         let later = node_json(&node, 39, time("2026-01-01T00:00:16Z"));
         assert_eq!((&later["status"], &later["behind"]), (&json!("silent"), &json!(0)));
-        // A clock of the database that was set back.
-        assert_eq!(node_json(&node, 39, time("2025-12-31T00:00:00Z"))["silent_seconds"], 0.0);
+        // A clock of the database that was set back: it has not reported since.
+        assert_eq!(node_json(&node, 39, time("2025-12-31T00:00:00Z"))["status"], "silent");
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Route {
     pub also: Option<(&'static str, &'static str, Shape)>,
     /// What the audit log calls it: resource and action. Only for routes that change something.
     pub change: Option<(&'static str, &'static str)>,
+    /// Whether what it changes is in the memory of this process alone, and in no store.
+    is_of_process: bool,
     pub run: Run,
 }
 
@@ -138,6 +140,7 @@ const fn route(
         reply: Shape::Free,
         also: None,
         change: None,
+        is_of_process: false,
         run,
     }
 }
@@ -230,6 +233,12 @@ impl Route {
         self
     }
 
+    /// What it changes is in the memory of this process alone: an edge node has it as well.
+    pub(crate) const fn of_process(mut self) -> Self {
+        self.is_of_process = true;
+        self
+    }
+
     pub(crate) const fn on_control_port_only(mut self) -> Self {
         self.on_data_port = false;
         self
@@ -248,7 +257,7 @@ impl Route {
 
     /// Whether it changes something, and not only notes in the audit log who has read it.
     pub fn writes(&self) -> bool {
-        self.change.is_some() && self.method != "GET"
+        self.change.is_some() && self.method != "GET" && !self.is_of_process
     }
 
     /// Whether its response is a page of a list.

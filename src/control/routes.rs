@@ -234,6 +234,7 @@ mod tests {
         assert_eq!(
             others,
             [
+                "POST /v1/targets/reset",
                 "POST /v1/explain",
                 "POST /v1/guardrails/{id}/test",
                 "POST /v1/prompts/{id}/render",

@@ -55,6 +55,7 @@ pub(super) const ROUTES: &[Route] = &[
     .body(RESET)
     .replies(Shape::Object(WAS_RESET))
     .changes("targets", "reset")
+    .of_process()
     .on_control_port_only(),
 ];
 

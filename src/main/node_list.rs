@@ -4,7 +4,7 @@
 
 use super::object_api::ObjectApi;
 use super::object_line::Connection;
-use super::object_table::{aligned, visible};
+use super::object_table::{aligned, clipped, visible};
 use super::{logging, output};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ fn table(nodes: &[Value]) -> String {
             "settings_hash",
             "started_at",
         ];
-        members.iter().map(|member| text(node, member)).chain([reported]).collect()
+        members.iter().map(|member| clipped(&text(node, member))).chain([reported]).collect()
     }));
     aligned(&rows)
 }
@@ -72,7 +72,8 @@ fn notes(nodes: &[Value]) -> Vec<String> {
         }
         let behind = number(node, "behind").unwrap_or_default();
         if behind > 0.0 {
-            notes.push(format!("{name} is {behind} changes behind the store"));
+            let changes = if behind > 1.0 { "changes" } else { "change" };
+            notes.push(format!("{name} is {behind} {changes} behind the store"));
         }
         let ahead = number(node, "clock_ahead_seconds").unwrap_or_default();
         if ahead.abs() >= CLOCK_TOLERANCE {

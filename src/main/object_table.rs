@@ -3,6 +3,7 @@
 //! For people: programs take `--json`.
 
 use serde_json::Value;
+use std::ops::RangeInclusive;
 
 /// The members that a table begins with, where the objects have them.
 const FIRST: [&str; 12] = [
@@ -67,14 +68,20 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
+/// Characters without a width, and those that change the direction of others.
+const IS_FORMAT: [RangeInclusive<char>; 4] =
+    ['\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2060}'..='\u{206f}', '\u{feff}'..='\u{feff}'];
+
 /// Control characters as escapes: a name may be anything, and a terminal obeys some of them.
 pub fn visible(text: &str) -> String {
-    let shown =
-        |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
+    let shown = |char: char| {
+        let is_seen = !char.is_control() && !IS_FORMAT.iter().any(|range| range.contains(&char));
+        if is_seen { char.to_string() } else { char.escape_unicode().to_string() }
+    };
     text.chars().map(shown).collect()
 }
 
-fn clipped(text: &str) -> String {
+pub fn clipped(text: &str) -> String {
     if text.chars().count() <= MAX_WIDTH {
         return text.to_owned();
     }

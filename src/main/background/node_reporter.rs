@@ -1,4 +1,4 @@
-//! Writes a row about this gateway into the store every few seconds, and at a change of what is in force: for `turnpike nodes`.
+//! Writes a row about this gateway into the store every few seconds (with SQLite every minute), and at a change of what is in force: for `turnpike nodes`.
 //!
 //! A store that is away loses the row of that moment, and nothing else. What the row says is `state::node`'s.
 
@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Between two rows where nothing changes.
-const INTERVAL: Duration = Duration::from_secs(5);
 /// Between two rows at least, so that many changes at a time cost little.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 /// From a change in the store until it is most likely in force.
@@ -56,7 +54,7 @@ impl NodeReporter {
             {
                 log::warn!(target: "turnpike", "nodes: this gateway is not shown in `turnpike nodes`: {why}");
             }
-            was_refused = written.is_err();
+            was_refused = written.is_err() && store.health().available;
             sleep(MIN_INTERVAL).await;
             let now = self.0.node_report().state;
             if reported != (now.revision, now.status) {
@@ -65,7 +63,7 @@ impl NodeReporter {
             tokio::select! {
                 changed = updated.changed() => if changed.is_err() { return },
                 () = self.0.lifecycle.drained(), if !self.0.lifecycle.is_draining() => {}
-                () = sleep(INTERVAL - MIN_INTERVAL) => {}
+                () = sleep(store.node_interval().saturating_sub(MIN_INTERVAL)) => {}
             }
             sleep(SETTLE).await;
         }

@@ -12,8 +12,23 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A gateway that was not heard for so long is silent, and its row gives way to that of its successor.
-pub const SILENT_AFTER: Duration = Duration::from_secs(15);
+/// A gateway that was not heard from for so long is silent, and its row gives way to that of its successor.
+const fn silent_after(dialect: Dialect) -> Duration {
+    match dialect {
+        Dialect::Sqlite => Duration::from_secs(180),
+        Dialect::Postgres => Duration::from_secs(15),
+    }
+}
+
+/// Between two reports of a gateway where nothing changes. With SQLite each of them is synced to the disk, and most often there is one
+/// gateway.
+const fn interval(dialect: Dialect) -> Duration {
+    match dialect {
+        Dialect::Sqlite => Duration::from_secs(60),
+        Dialect::Postgres => Duration::from_secs(5),
+    }
+}
+
 /// How long it is shown which gateway has fallen silent.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Rows that are read at most, the last heard ones.
@@ -57,9 +72,10 @@ pub struct ListedNode {
 }
 
 impl ListedNode {
-    /// How long it was not heard. `now`: by the clock of the database.
+    /// How long it was not heard from. `now`: by the clock of the database. One that reports does so by the same clock: where its row is from
+    /// the future, the clock was set back, and it has not reported since.
     pub fn silence(&self, now: Timestamp) -> Duration {
-        Duration::try_from(now.duration_since(self.reported_at)).unwrap_or_default()
+        now.duration_since(self.reported_at).unsigned_abs()
     }
 
     /// By how many nanoseconds its clock is ahead of that of the database; a message takes a moment as well.
@@ -106,6 +122,39 @@ impl Store {
     pub async fn nodes(&self) -> Result<NodeList, StoreError> {
         self.backend()?.nodes().await
     }
+
+    /// Between two reports of a gateway where nothing changes.
+    pub fn node_interval(&self) -> Duration {
+        interval(self.dialect())
+    }
+
+    /// How long a gateway has not been heard from that is silent.
+    pub fn silent_after(&self) -> Duration {
+        silent_after(self.dialect())
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.backend().map_or(Dialect::Postgres, |backend| backend.dialect())
+    }
+}
+
+/// Whether there is the table, as one column.
+pub(super) const HAS_TABLE: &str = "SELECT to_regclass('nodes') IS NOT NULL";
+
+/// Makes the table, where it is not there. It is no step of the migrations: nothing depends on it, and a database that has it is good for
+/// older binaries. Ids are UUIDs, times nanoseconds since 1970 (UTC); `clock` is by the clock of the gateway, `reported_at` by that of the
+/// database; `body` is a JSON object.
+pub(super) const fn table(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => {
+            "CREATE TABLE IF NOT EXISTS nodes (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, address TEXT NOT NULL, \
+             clock INTEGER NOT NULL, reported_at INTEGER NOT NULL, body TEXT NOT NULL) STRICT"
+        }
+        Dialect::Postgres => {
+            "CREATE TABLE IF NOT EXISTS nodes (id uuid NOT NULL PRIMARY KEY, name text NOT NULL, address text NOT NULL, \
+             clock bigint NOT NULL, reported_at bigint NOT NULL, body text NOT NULL)"
+        }
+    }
 }
 
 /// The time by the clock of the database: with SQLite that of this machine.
@@ -142,14 +191,14 @@ fn report(dialect: Dialect, report: &NodeReport) -> Result<Statement<'static>, S
 fn clear(dialect: Dialect, report: &NodeReport) -> Statement<'static> {
     let now = now(dialect);
     let sql = format!(
-        "DELETE FROM nodes WHERE reported_at < {now} - $1 OR (name = $2 AND address = $3 AND id <> $4 AND reported_at < {now} - $5)"
+        "DELETE FROM nodes WHERE reported_at < {now} - $1 OR reported_at > {now} + $1 OR (name = $2 AND address = $3 AND id <> $4 AND reported_at < {now} - $5)"
     );
     let values = vec![
         span(KEPT).into(),
         report.name.clone().into(),
         report.address.clone().into(),
         id(dialect, report.id),
-        span(SILENT_AFTER).into(),
+        span(silent_after(dialect)).into(),
     ];
     Statement::new(sql, values)
 }
@@ -158,10 +207,10 @@ fn remove(dialect: Dialect, node: Uuid) -> Statement<'static> {
     Statement::new("DELETE FROM nodes WHERE id = $1", vec![id(dialect, node)])
 }
 
-/// Reads all rows; each with the time by the clock of the database.
+/// Reads all rows; each with the time by the clock of the database. No more of a text than any version writes: other gateways write it.
 pub(super) fn all(dialect: Dialect) -> Statement<'static> {
     let sql = format!(
-        "SELECT id, name, address, clock, reported_at, body, {} FROM nodes ORDER BY reported_at DESC, id LIMIT {MAX_NODES}",
+        "SELECT id, substr(name, 1, 128), substr(address, 1, 64), clock, reported_at, substr(body, 1, 4096), {} FROM nodes ORDER BY reported_at DESC, id LIMIT {MAX_NODES}",
         now(dialect)
     );
     Statement::plain(sql)

@@ -42,7 +42,7 @@ impl ControlSettings {
 
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         const ROLES: Choice<NodeRole> = Choice(&[("primary", NodeRole::Primary), ("edge", NodeRole::Edge)]);
-        let role = "primary reads and writes the store; edge only reads it: its control API has no routes that change something, and it \
+        let role = "primary reads and writes the store; edge only reads it: its control API refuses what changes something, and it \
                     makes no tables.";
         Some(Self { role: table.or("role", ROLES, NodeRole::Primary, role) })
     }

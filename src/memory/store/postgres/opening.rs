@@ -3,7 +3,8 @@
 //! What is done with it is in `transactions`.
 
 use super::super::queued_write::QUEUE;
-use super::super::{Schema, StoreError};
+use super::super::sql::Dialect;
+use super::super::{Schema, StoreError, nodes};
 use super::{
     Connections, LOAD_TIMEOUT, MAX_CONNECTIONS, Postgres, Tables, connections, listener, migrations,
     no_connection, pool, writer,
@@ -14,10 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// The tables of the store itself.
 const TABLES: Tables = Tables {
-    steps: &[
-        ("V1__records", include_str!("../migrations/postgres/V1__records.sql")),
-        ("V2__nodes_added", include_str!("../migrations/postgres/V2__nodes_added.sql")),
-    ],
+    steps: &[("V1__records", include_str!("../migrations/postgres/V1__records.sql"))],
     history: "refinery_schema_history",
     lock: 0x7475_726e_7069_6b65,
 };
@@ -34,7 +32,10 @@ pub(in crate::store) async fn connect(text: &str, reads_only: bool) -> Result<Po
     let prepare = move |mut client: Object| async move {
         match reads_only {
             true => migrations::check(&client, &TABLES).await,
-            false => migrations::run(&mut client, &TABLES).await,
+            false => {
+                migrations::run(&mut client, &TABLES).await?;
+                make_nodes(&client).await
+            }
         }
     };
     database.run(LOAD_TIMEOUT, prepare).await?;
@@ -43,6 +44,15 @@ pub(in crate::store) async fn connect(text: &str, reads_only: bool) -> Result<Po
         runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
     }
     Ok(database)
+}
+
+/// Makes the table of gateways where it is missing. Two that do so at a time: one of them finds it at its next start.
+async fn make_nodes(client: &Object) -> Result<(), StoreError> {
+    let has_table: bool = client.query_one(nodes::HAS_TABLE, &[]).await?.try_get(0)?;
+    if !has_table && let Err(why) = client.batch_execute(nodes::table(Dialect::Postgres)).await {
+        log::warn!(target: "turnpike", "nodes: the table of gateways is not made: {why}");
+    }
+    Ok(())
 }
 
 /// The version of the tables of a database.

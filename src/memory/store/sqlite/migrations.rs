@@ -8,10 +8,7 @@ use refinery::{Migration, Runner};
 use rusqlite::{Connection, OptionalExtension as _};
 use std::time::Duration;
 
-const STEPS: [(&str, &str); 2] = [
-    ("V1__records", include_str!("../migrations/sqlite/V1__records.sql")),
-    ("V2__nodes_added", include_str!("../migrations/sqlite/V2__nodes_added.sql")),
-];
+const STEPS: [(&str, &str); 1] = [("V1__records", include_str!("../migrations/sqlite/V1__records.sql"))];
 /// The last of them.
 pub(super) const NEWEST: i64 = STEPS.len() as i64;
 /// How often to try: two processes may make the tables of a new file at the same time, and one of them fails.

@@ -16,7 +16,7 @@ use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::private_file::{check_link, make_private};
 use super::sql::{Dialect, Statement};
-use super::{Change, Kind, NodeList, OpenFiles, Record, Schema, StoreError, statements};
+use super::{Change, Kind, NodeList, OpenFiles, Record, Schema, StoreError, nodes, statements};
 use connect::connect;
 pub(super) use copy::Copy;
 
@@ -53,6 +53,7 @@ impl Sqlite {
         }
         let mut connection = connect(file, false)?;
         migrations::run(&mut connection)?;
+        connection.execute_batch(nodes::table(Dialect::Sqlite))?;
         run::execute(&connection, &statements::forget_old_deletions())?;
         let files = file.map(|file| Arc::new(OpenFiles::of(file)));
         let readers = Arc::new(Readers::new(file.map(Path::to_owned), files.clone()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
-type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+type Work = Box<dyn FnOnce(Result<&mut Connection, StoreError>) + Send>;
 
 enum Job {
     Write(QueuedWrite),
@@ -61,7 +61,7 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let (reply, done) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
-            let _ = reply.send(work(connection));
+            let _ = reply.send(connection.and_then(work));
         });
         self.send(Job::Run(work)).await?;
         done.await.unwrap_or_else(|_| Err(gone()))
@@ -99,7 +99,8 @@ fn serve(mut open: Open, mut jobs: mpsc::Receiver<Job>) {
         }
         write_all(&mut open, batch);
         if let Some(work) = work {
-            work(&mut open.connection);
+            let in_place = super::check(open.files.as_deref());
+            work(in_place.map(|()| &mut open.connection));
         }
     }
 }

@@ -88,7 +88,7 @@ fn a_newer_database_refuses_the_start() {
         let newer = "INSERT INTO refinery_schema_history VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')";
         connection.execute(newer, []).unwrap();
         let error = Store::open(database.options()).await.err().unwrap();
-        assert_eq!(error, StoreError::Newer { database: 99, binary: 2 });
+        assert_eq!(error, StoreError::Newer { database: 99, binary: 1 });
         assert!(error.is_fatal() && error.to_string().contains("newer binary"), "{error}");
     });
 }
