@@ -15,6 +15,8 @@ use reqwest::{Certificate, Client};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Settings with a listener for these names at `port`.
 fn settings(pebble: &Pebble, port: u16, names: &str, challenge: &str) -> String {
@@ -123,6 +125,12 @@ async fn redirects(port: u16) {
     assert_eq!(get("a.example", "/v1/x?y=1").await, (308, "https://a.example/v1/x?y=1".to_owned()));
     assert_eq!(get("evil.example", "/").await, (404, String::new()));
     assert_eq!(get("a.example", "/.well-known/acme-challenge/guess").await, (404, String::new()));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n").await.unwrap();
+    let mut response = String::new();
+    // To the end of the connection, which the request does not ask for.
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.to_lowercase().contains("connection: close"), "{response}");
 }
 
 /// Without an order, the protocol of authorities is none of the listener's.
@@ -217,7 +225,8 @@ async fn a_name_that_leads_elsewhere_is_refused_and_not_ordered_again_at_once() 
         .unwrap();
     let text = String::from_utf8(doctor.stdout).unwrap();
     assert!(text.contains("for a.example: the authority has not issued one yet"), "{text}");
-    assert!(text.contains("1 orders in a row failed") && text.contains("Failed to connect"), "{text}");
+    assert!(text.contains("the last order failed, the next is on"), "{text}");
+    assert!(text.contains("Failed to connect"), "{text}");
 
     let gateway = gateway.killed_and_started_again();
     until("what it says at the start", async || {
@@ -226,6 +235,81 @@ async fn a_name_that_leads_elsewhere_is_refused_and_not_ordered_again_at_once() 
     })
     .await;
     assert!(gateway.stderr.lines_with("ordering it of").is_empty(), "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn an_order_that_a_kill_cuts_off_is_not_ordered_again_at_once() {
+    let Some(pebble) = Pebble::start(PebbleOptions::default()) else { return };
+    // It takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = format!("https://127.0.0.1:{}/dir", silent.local_addr().unwrap().port());
+    let yaml = settings(&pebble, pebble.tls_port, "a.example", "");
+    let gateway = Gateway::start(&yaml.replace(&pebble.directory(), &directory));
+    until("the order", async || (!gateway.stderr.lines_with("ordering it of").is_empty()).then_some(()))
+        .await;
+
+    let gateway = gateway.killed_and_started_again();
+    until("what it says at the start", async || {
+        let lines = gateway.stderr.lines_with("the last order failed, the next is on");
+        (!lines.is_empty()).then_some(())
+    })
+    .await;
+    assert!(gateway.stderr.lines_with("ordering it of").is_empty(), "{}", gateway.log());
+    assert_eq!(gateway.metric("turnpike_certificate_failed_orders").await, Some(1.0));
+}
+
+#[tokio::test]
+async fn a_name_that_is_added_does_not_close_the_port_for_the_others() {
+    let Some(mut pebble) = Pebble::start(PebbleOptions::default()) else { return };
+    let port = pebble.tls_port;
+    let gateway = Gateway::start(&settings(&pebble, port, "a.example", ""));
+    let root = pebble.root().await;
+    let first = first_certificate("a.example", port, &root).await;
+    until("the count", async || (orders(&gateway, "issued").await == 1.0).then_some(())).await;
+    pebble.stop();
+    let file = gateway.folder().join("turnpike.yaml");
+    let yaml = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, yaml.replace("acme: [a.example]", "acme: [a.example, b.example]")).unwrap();
+
+    let gateway = gateway.killed_and_started_again();
+    assert_eq!(certificate("a.example", port, &root).await, Some(first.clone()), "that of before");
+    assert_eq!(certificate("b.example", port, &root).await, None);
+    until("an order that fails", async || (orders(&gateway, "unreachable").await >= 1.0).then_some(())).await;
+    assert!(!gateway.stderr.lines_with("one of other names is in use").is_empty(), "{}", gateway.log());
+    pebble.start_again();
+    let root = pebble.root().await;
+    let second = first_certificate("b.example", port, &root).await;
+    assert_ne!(second, first);
+    assert_eq!(certificate("a.example", port, &root).await, Some(second));
+}
+
+#[tokio::test]
+async fn a_certificate_is_served_where_the_authorities_of_clients_cannot_be_read() {
+    let Some(mut pebble) = Pebble::start(PebbleOptions::default()) else { return };
+    let port = pebble.tls_port;
+    let folder = tempfile::tempdir().unwrap();
+    let clients = folder.path().join("clients.pem");
+    std::fs::copy(pebble.ca_file(), &clients).unwrap();
+    let members = format!("client_ca: {}, client_certificates: optional", clients.display());
+    let yaml = settings(&pebble, port, "a.example", "");
+    pebble.stop();
+    let gateway =
+        Gateway::start(&yaml.replace("acme: [a.example]", &format!("acme: [a.example], {members}")));
+    until("an order that fails", async || (orders(&gateway, "unreachable").await >= 1.0).then_some(())).await;
+    std::fs::write(&clients, "no PEM").unwrap();
+    pebble.start_again();
+    let root = pebble.root().await;
+    let first = first_certificate("a.example", port, &root).await;
+    until("the count", async || (orders(&gateway, "issued").await == 1.0).then_some(())).await;
+    until("the mistake", async || {
+        (!gateway.stderr.lines_with("clients.pem: holds no certificate").is_empty()).then_some(())
+    })
+    .await;
+    // Without a certificate in use it would be ordered again.
+    let lines = gateway.stderr.lines_with("issued; the one in use is good until");
+    assert_eq!(lines.len(), 1, "{}", gateway.log());
+    assert_eq!(certificate("a.example", port, &root).await, Some(first));
+    assert_eq!(gateway.metric("turnpike_certificate_failed_orders").await, Some(0.0));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A listener's certificate, and by which it judges those of clients, replaced without a restart when their files change.
 //!
 //! Not a certificate manager: it reads PEM files. What is invalid leaves the previous ones in use, all of them. Where an authority
-//! issues the certificate, `acme` writes the file, and there may be none yet: handshakes fail then.
+//! issues the certificate, `acme` writes the file, and there may be none yet: handshakes fail then, or a stand-in of `acme` is served.
 
 use super::client_verifier::ClientVerifier;
 use arc_swap::{ArcSwapOption, Guard};
@@ -14,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use words::settings::ClientAuthority;
 
@@ -33,6 +34,8 @@ pub struct CertificateFiles {
 pub struct Certificate {
     files: CertificateFiles,
     current: ArcSwapOption<CertifiedKey>,
+    /// The one in use was issued for other names, until the own one is there.
+    is_stand_in: AtomicBool,
     clients: Option<Arc<ClientVerifier>>,
     read_at: Mutex<Stamp>,
 }
@@ -80,7 +83,8 @@ impl Certificate {
             }
         };
         let clients = files.clients.as_ref().map(ClientVerifier::load).transpose()?.map(Arc::new);
-        Ok(Self { files, current: ArcSwapOption::new(current), clients, read_at })
+        let current = ArcSwapOption::new(current);
+        Ok(Self { files, current, is_stand_in: AtomicBool::new(false), clients, read_at })
     }
 
     /// What judges the certificates of clients, where the listener wants them.
@@ -99,6 +103,41 @@ impl Certificate {
         current.as_ref()?.cert.first().cloned()
     }
 
+    /// Whether the one in use is a stand-in.
+    pub fn is_stand_in(&self) -> bool {
+        self.is_stand_in.load(Ordering::Acquire)
+    }
+
+    /// Serves what an authority has just issued: key and chain, PEM.
+    ///
+    /// # Errors
+    /// It cannot be used; what is in use stays.
+    pub fn install(&self, pem: &str) -> Result<(), CertificateError> {
+        self.serve(pem, false)
+    }
+
+    /// Serves this one, of other names, until the own one is there.
+    ///
+    /// # Errors
+    /// It cannot be used; what is in use stays.
+    pub fn stand_in(&self, pem: &str) -> Result<(), CertificateError> {
+        self.serve(pem, true)
+    }
+
+    fn serve(&self, pem: &str, is_stand_in: bool) -> Result<(), CertificateError> {
+        let unusable = |why: &dyn Display| CertificateError {
+            key: "cert",
+            why: format!("the certificate that is issued cannot be used: {why}"),
+        };
+        let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|why| unusable(&why))?;
+        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|why| unusable(&why))?;
+        let pair = CertifiedKey::from_der(chain, key, &default_provider()).map_err(|why| unusable(&why))?;
+        self.is_stand_in.store(is_stand_in, Ordering::Release);
+        self.current.store(Some(Arc::new(pair)));
+        Ok(())
+    }
+
     /// How long the certificate in use is good; `None`: there is none, or it cannot be read that far.
     pub fn validity(&self) -> Option<Validity> {
         validity(&self.der()?)
@@ -107,28 +146,39 @@ impl Certificate {
     /// Reads all again when a file changed. Returns whether one did.
     ///
     /// # Errors
-    /// As [`Certificate::load`]; what is in use stays.
+    /// As [`Certificate::load`]; what is in use stays. One that an authority issued is served also where the files of clients are wrong.
     pub fn reload(&self) -> Result<bool, CertificateError> {
         let stamp = stamp(&self.files);
-        {
-            let mut read_at = self.read_at.lock();
-            if *read_at == stamp {
-                return Ok(false);
-            }
-            *read_at = stamp;
+        let before = std::mem::replace(&mut *self.read_at.lock(), stamp);
+        if before == stamp {
+            return Ok(false);
         }
-        // Where an authority issues it, the file may be away; what is in use stays, as with any other mistake.
-        let pair = match self.files.is_issued && !self.files.cert.exists() {
-            true => None,
-            false => Some(Arc::new(read(&self.files)?)),
-        };
+        // Where an authority issues it, the file may be away, or older than what is in use where a newer one could not be written.
+        if self.files.is_issued {
+            let is_newer = before.first() != stamp.first() && self.files.cert.exists();
+            let loaded = if is_newer { self.reload_issued() } else { Ok(()) };
+            self.reload_clients()?;
+            return loaded.map(|()| true);
+        }
+        let pair = read(&self.files)?;
+        self.reload_clients()?;
+        self.current.store(Some(Arc::new(pair)));
+        Ok(true)
+    }
+
+    /// By itself: a mistake in the files of clients is no reason to serve none, or an older one.
+    fn reload_issued(&self) -> Result<(), CertificateError> {
+        let pair = read(&self.files)?;
+        self.is_stand_in.store(false, Ordering::Release);
+        self.current.store(Some(Arc::new(pair)));
+        Ok(())
+    }
+
+    fn reload_clients(&self) -> Result<(), CertificateError> {
         if let (Some(clients), Some(authority)) = (&self.clients, &self.files.clients) {
             clients.install(ClientVerifier::read(authority)?);
         }
-        if pair.is_some() {
-            self.current.store(pair);
-        }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -143,6 +193,15 @@ pub fn validity(der: &[u8]) -> Option<Validity> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
     let validity = certificate.validity();
     Some(Validity { from: validity.not_before.timestamp(), until: validity.not_after.timestamp() })
+}
+
+/// Whether the certificate is for this name.
+pub fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    use x509_parser::extensions::GeneralName;
+    let Ok((_, read)) = x509_parser::parse_x509_certificate(certificate) else { return false };
+    let Ok(Some(names)) = read.subject_alternative_name() else { return false };
+    let mut names = names.value.general_names.iter();
+    names.any(|own| matches!(own, GeneralName::DNSName(own) if own.eq_ignore_ascii_case(name)))
 }
 
 fn stamp(files: &CertificateFiles) -> Stamp {
@@ -172,4 +231,46 @@ fn read(files: &CertificateFiles) -> Result<CertifiedKey, CertificateError> {
     pair.map_err(|why| {
         wrong("cert", &files.cert, &format!("does not go with {}: {why}", files.key.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(name: &str) -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        key.serialize_pem() + &params.self_signed(&key).unwrap().pem()
+    }
+
+    fn serves(certificate: &Certificate, name: &str) -> bool {
+        certificate.der().is_some_and(|der| is_for(&der, name))
+    }
+
+    #[test]
+    fn what_is_issued_is_served_whatever_else_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("issued.pem");
+        let ca = folder.path().join("ca.pem");
+        std::fs::write(&ca, pem("ca.x")).unwrap();
+        let clients = Some(ClientAuthority { ca: ca.clone(), crl: None, is_required: true });
+        let files = CertificateFiles { cert: file.clone(), key: file.clone(), clients, is_issued: true };
+        let certificate = Certificate::load(files).unwrap();
+        assert!(certificate.der().is_none() && !certificate.reload().unwrap());
+
+        certificate.stand_in(&pem("before.x")).unwrap();
+        assert!(serves(&certificate, "before.x") && certificate.is_stand_in());
+        std::fs::remove_file(&ca).unwrap();
+        std::fs::write(&file, pem("first.x")).unwrap();
+        assert_eq!(certificate.reload().unwrap_err().key, "client_ca");
+        assert!(serves(&certificate, "first.x") && !certificate.is_stand_in());
+
+        // It could not be written: the older file does not come back when another one changes.
+        certificate.install(&pem("second.x")).unwrap();
+        std::fs::write(&ca, pem("ca.x")).unwrap();
+        assert!(certificate.reload().unwrap());
+        assert!(serves(&certificate, "second.x"));
+        assert_eq!(certificate.install("no PEM").unwrap_err().key, "cert");
+        assert!(serves(&certificate, "second.x"));
+    }
 }

@@ -112,8 +112,13 @@ pub(super) const HEALTHY: &[Series] = &[
     steady("turnpike_held_bytes_limit{@}", 1e9),
     steady("turnpike_settings_last_reload_successful{@}", 1.0),
     steady(r#"turnpike_certificate_expiry_timestamp_seconds{@,file="/etc/turnpike/cert.pem"}"#, 1e9),
-    // A day on which the authority was away for a minute.
-    steady("turnpike_certificate_failed_orders{@}", 3.0),
+    // Of an authority, good for six days in all.
+    steady(
+        r#"turnpike_certificate_expiry_timestamp_seconds{@,file="/s/acme/ca-1f0c/a.example-9a41.pem"}"#,
+        500_000.0,
+    ),
+    // The authority was away for ten minutes.
+    Samples { name: "turnpike_certificate_failed_orders{@}", samples: "0+0x3 3+0x39 0+0x400" },
     load("turnpike_access_lines_dropped_total{@}", 0),
     load("turnpike_log_lines_dropped_total{@}", 0),
     load(r#"turnpike_traces_total{@,outcome="sent"}"#, 100),
@@ -197,7 +202,22 @@ pub(super) const CASES: &[Case] = &[
             1_209_960.0,
         )],
     ),
-    case("TurnpikeCertificateNotIssued", &[gauge("turnpike_certificate_failed_orders{@}", 3.0, 4.0)]),
+    case(
+        "TurnpikeCertificateExpires",
+        &[gauge(
+            r#"turnpike_certificate_expiry_timestamp_seconds{@,file="/s/acme/ca-1f0c/a.example-9a41.pem"}"#,
+            500_000.0,
+            3_600.0,
+        )],
+    ),
+    // Scrapes are ten minutes apart: half an hour after the first failed order.
+    Case {
+        hours: Some(1),
+        ..case(
+            "TurnpikeCertificateNotIssued",
+            &[Samples { name: "turnpike_certificate_failed_orders{@}", samples: "0+0x3 1+0x20" }],
+        )
+    },
     case("TurnpikeAccessLinesDropped", &[counter("turnpike_access_lines_dropped_total{@}", 0, 5)]),
     case("TurnpikeLogLinesDropped", &[counter("turnpike_log_lines_dropped_total{@}", 0, 5)]),
     case("TurnpikeTracesLost", &[counter(r#"turnpike_traces_total{@,outcome="failed"}"#, 0, 5)]),

@@ -8,12 +8,15 @@
 //!                                                /lock                             of the process that orders
 //! ```
 //!
-//! By the directory's URL and the names, so that an authority of tests and another set of names leave these as they are. Files are
-//! readable by their owner alone, and replaced as a whole.
+//! By the directory's URL and the names, so that an authority of tests and another set of names leave these as they are. A certificate of
+//! an earlier set is served until that of the new one is there. Files are readable by their owner alone, and replaced as a whole.
 
 use super::schedule::OrderHistory;
+use crate::certificate::{is_for, validity};
 use memory::store::{lock_private, write_private};
 use ring::digest::{SHA256, digest};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
@@ -23,6 +26,8 @@ use std::path::{Path, PathBuf};
 
 /// The largest file that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
+/// The most files of a folder that are looked at.
+const MAX_FILES: usize = 1_000;
 /// The digest's part of a name, bytes.
 const DIGEST_BYTES: usize = 6;
 
@@ -61,6 +66,15 @@ impl AcmeFiles {
         let name = format!("{first}-{}", short_digest(&sorted.join(" ")));
         let pem = self.folder.join(format!("{name}.pem"));
         IssuedFiles { pem, history: self.folder.join(format!("{name}.json")) }
+    }
+
+    /// The newest certificate with its key, PEM, that is good now and is for one of these names: what is served until their own is there.
+    pub fn stand_in(&self, names: &[String], now: i64) -> Option<String> {
+        let entries = std::fs::read_dir(&self.folder).ok()?;
+        let paths = entries.take(MAX_FILES).flatten().map(|entry| entry.path());
+        let pems = paths.filter(|path| path.extension().is_some_and(|extension| extension == "pem"));
+        let good = pems.filter_map(|path| good_since(&path, names, now));
+        good.max_by_key(|(since, _)| *since).map(|(_, pem)| pem)
     }
 
     /// Held by the process that orders. `None`: another one does.
@@ -117,6 +131,16 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     write_private(path, &format!("{}\n", serde_json::to_string(value)?))
 }
 
+/// Since when the certificate of a file is good, and the file's text; `None`: it is not, or for none of these names.
+fn good_since(path: &Path, names: &[String], now: i64) -> Option<(i64, String)> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    let certificate = CertificateDer::from_pem_slice(text.as_bytes()).ok()?;
+    let validity = validity(&certificate)?;
+    let is_good = validity.from <= now && now < validity.until;
+    (is_good && names.iter().any(|name| is_for(&certificate, name))).then_some((validity.from, text))
+}
+
 fn short_digest(text: &str) -> String {
     let mut out = String::with_capacity(2 * DIGEST_BYTES);
     for byte in digest(&SHA256, text.as_bytes()).as_ref().iter().take(DIGEST_BYTES) {
@@ -146,6 +170,34 @@ mod tests {
         assert_ne!(real.issued(&names("a.x b.x")).pem, real.issued(&names("a.x")).pem);
         let long = real.issued(&[format!("{}.x", "a".repeat(251))]);
         assert!(long.pem.file_name().unwrap().len() < 255);
+    }
+
+    #[test]
+    fn the_newest_good_certificate_with_a_name_in_common_stands_in() {
+        let state = tempfile::tempdir().unwrap();
+        let files = AcmeFiles::new(state.path(), "https://ca.test/dir");
+        let wanted = names("a.x c.x");
+        assert_eq!(files.stand_in(&wanted, 0), None, "there is no folder");
+        let keep = |text: &str, from: i32, until: i32| {
+            let mut params = rcgen::CertificateParams::new(names(text)).unwrap();
+            params.not_before = rcgen::date_time_ymd(from, 1, 1);
+            params.not_after = rcgen::date_time_ymd(until, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let pem = key.serialize_pem() + &params.self_signed(&key).unwrap().pem();
+            write_private(&files.issued(&names(text)).pem, &pem).unwrap();
+            pem
+        };
+        let now = rcgen::date_time_ymd(2025, 6, 1).unix_timestamp();
+        keep("b.x", 2025, 2030);
+        keep("a.x z.x", 2024, 2025);
+        keep("a.x y.x", 2026, 2030);
+        assert_eq!(files.stand_in(&wanted, now), None, "other names, expired, not good yet");
+        let older = keep("a.x", 2023, 2030);
+        assert_eq!(files.stand_in(&wanted, now), Some(older));
+        let newer = keep("A.x b.x", 2024, 2030);
+        assert_eq!(files.stand_in(&wanted, now), Some(newer));
+        write_private(&files.issued(&names("a.x q.x")).pem, "no PEM").unwrap();
+        assert!(files.stand_in(&wanted, now).is_some());
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub struct AcmeClient {
 /// What became of the last request.
 #[derive(Debug, Clone, Copy, Default)]
 struct LastExchange {
+    /// There was no response, or one of a gateway before the authority that does not reach it.
     has_failed: bool,
     /// Seconds.
     retry_after: Option<i64>,
@@ -81,12 +82,23 @@ impl AcmeClient {
                 return Err(Error::Other(why.to_string().into()));
             }
         };
-        *self.last.lock() = LastExchange {
-            has_failed: false,
-            retry_after: Some(&response).filter(|response| response.status >= 400).and_then(retry_after),
-        };
+        *self.last.lock() = LastExchange::of(&response);
         whole(response)
     }
+}
+
+impl LastExchange {
+    fn of(response: &SideResponse) -> Self {
+        Self {
+            has_failed: response.status >= 500 && !is_json(response),
+            retry_after: Some(response).filter(|response| response.status >= 400).and_then(retry_after),
+        }
+    }
+}
+
+/// The errors of an authority are JSON ("problem documents", RFC 7807).
+fn is_json(response: &SideResponse) -> bool {
+    serde_json::from_slice::<serde_json::Value>(&response.body).is_ok()
 }
 
 impl HttpClient for AcmeClient {
@@ -101,8 +113,7 @@ impl HttpClient for AcmeClient {
 /// The response in the library's form. One that is no JSON where it should be an error's is told by its status: a gateway before the
 /// authority has sent it.
 fn whole(response: SideResponse) -> Result<BytesResponse, Error> {
-    let is_error = response.status >= 400;
-    if is_error && serde_json::from_slice::<serde_json::Value>(&response.body).is_err() {
+    if response.status >= 400 && !is_json(&response) {
         return Err(Error::Other(format!("the authority responds with status {}", response.status).into()));
     }
     let mut out = Response::builder().status(response.status).body(())?;
@@ -148,6 +159,17 @@ mod tests {
         let error = of(502, "<html>").err().unwrap().to_string();
         assert_eq!(error, "the authority responds with status 502");
         assert!(of(99, "").is_err());
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_reach_the_authority_is_no_refusal() {
+        let of = |status, body: &str| {
+            let response = SideResponse { status, headers: HeaderMap::new(), body: body.as_bytes().to_vec() };
+            LastExchange::of(&response).has_failed
+        };
+        assert!(of(502, "<html>") && of(503, ""));
+        assert!(!of(500, "{\"type\":\"urn:ietf:params:acme:error:serverInternal\"}"));
+        assert!(!of(403, "<html>") && !of(200, ""));
     }
 
     #[test]

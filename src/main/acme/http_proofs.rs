@@ -1,7 +1,7 @@
 //! The listener of HTTP-01 (RFC 8555, section 8.3): responds to `/.well-known/acme-challenge/TOKEN` while an order waits for it, and to
 //! nothing else but, where the settings want it, with a redirect to `https://` for the names of the certificates.
 //!
-//! Open to anyone, and so bounded: in connections, time, and what is read.
+//! Open to anyone, and so bounded: in connections, time, and what is read. A connection has one request, of HTTP/1.
 
 use async_trait::async_trait;
 use axum::Router;
@@ -10,22 +10,24 @@ use axum::http::header::{CONTENT_TYPE, HOST, LOCATION};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
-use memory::net::inbound::h2c_guard::H2cGuard;
 use parking_lot::Mutex;
-use pingora_core::apps::ServerApp;
+use pingora_core::apps::{HttpServerApp, ReusedHttpStream, ServerApp};
 use pingora_core::protocols::Stream;
+use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 /// The most tokens at a time.
 const MAX_TOKENS: usize = 1_000;
 /// The most connections at a time; others are closed. An authority has a handful.
 const MAX_CONNECTIONS: usize = 64;
-/// For a request to arrive, and for a connection between two.
+/// For a connection, from its begin to its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is responded, by token.
@@ -62,7 +64,7 @@ struct Site {
 }
 
 /// The app of the listener. `redirected`: the names that are redirected to `https://`.
-pub fn proof_app(proofs: Arc<HttpProofs>, redirected: Vec<String>) -> BoundedApp<H2cGuard<AxumApp>> {
+pub fn proof_app(proofs: Arc<HttpProofs>, redirected: Vec<String>) -> ProofApp {
     let limits = ConnectionLimits {
         max_body: 0,
         header_timeout: TIMEOUT,
@@ -70,11 +72,10 @@ pub fn proof_app(proofs: Arc<HttpProofs>, redirected: Vec<String>) -> BoundedApp
         write_timeout: TIMEOUT,
         keepalive_timeout: TIMEOUT,
     };
-    let app = AxumApp::new(router(Site { proofs, redirected }), limits, control::invalid_head());
-    BoundedApp {
-        app: Arc::new(H2cGuard::new(app, TIMEOUT)),
-        places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-    }
+    let app = AxumApp::new(router(Site { proofs, redirected }), limits, Bytes::new());
+    let ends = watch::channel(true).1;
+    let app = OneRequest { app: Arc::new(app), ends };
+    ProofApp { app: Arc::new(app), places: Semaphore::new(MAX_CONNECTIONS) }
 }
 
 fn router(site: Site) -> Router {
@@ -98,28 +99,45 @@ async fn redirect(State(site): State<Arc<Site>>, uri: Uri, headers: HeaderMap) -
     let Some(name) = site.redirected.iter().find(|own| own.eq_ignore_ascii_case(name)) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = uri.path_and_query().map(|path| path.as_str());
+    // `OPTIONS *` has none.
+    let path = path.filter(|path| path.starts_with('/')).unwrap_or("/");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, format!("https://{name}{path}"))]).into_response()
 }
 
-/// An app with so many connections at a time.
+/// The app of the listener, with so many connections at a time, each for so long.
 #[derive(Debug)]
-pub struct BoundedApp<A> {
-    app: Arc<A>,
-    places: Arc<Semaphore>,
+pub struct ProofApp {
+    app: Arc<OneRequest>,
+    places: Semaphore,
 }
 
 #[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> ServerApp for BoundedApp<A> {
-    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+impl ServerApp for ProofApp {
+    async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         let _place = self.places.try_acquire().ok()?;
-        loop {
-            stream = self.app.process_new(stream, shutdown).await?;
-        }
+        timeout(TIMEOUT, self.app.process_new(stream, shutdown)).await.ok().flatten()
     }
+}
 
-    async fn cleanup(&self) {
-        self.app.cleanup().await;
+/// The router without HTTP/2 and with one request for a connection: idle ones would keep an authority out.
+#[derive(Debug)]
+struct OneRequest {
+    app: Arc<AxumApp>,
+    /// As of a process that ends: the response says that the connection is closed.
+    ends: ShutdownWatch,
+}
+
+#[async_trait]
+impl HttpServerApp for OneRequest {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        session: ServerSession,
+        _shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        // The stream is dropped, and so closed.
+        self.app.process_new_http(session, &self.ends).await;
+        None
     }
 }
 

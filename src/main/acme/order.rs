@@ -6,7 +6,7 @@ use super::files::{AcmeFiles, read_json, write_json};
 use super::http_client::AcmeClient;
 use super::proofs::{Proof, Proofs};
 use super::schedule::OrderFailure;
-use crate::certificate::validity;
+use crate::certificate::{is_for, validity};
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, Error, ExternalAccountKey, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, RetryPolicy,
@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 use tokio::time::timeout;
 use words::settings::AcmeSettings;
@@ -42,6 +43,13 @@ pub struct OrderError {
     pub retry_after: Option<i64>,
 }
 
+impl OrderError {
+    /// This machine is at fault.
+    pub const fn local(why: String) -> Self {
+        Self { failure: OrderFailure::Local, why, retry_after: None }
+    }
+}
+
 /// The file of the account.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
@@ -53,6 +61,8 @@ struct KeptAccount {
 /// What goes wrong below: of the authority, or of this machine.
 enum Wrong {
     Acme(Error),
+    /// What the authority says of the names, or issues.
+    Refused(String),
     Here(String),
 }
 
@@ -87,7 +97,8 @@ pub async fn order(
     let failed = |failure, why| OrderError { failure, why, retry_after: client.retry_after() };
     match timeout(ORDER_TIMEOUT, ordering).await {
         Ok(Ok(pem)) => Ok(pem),
-        Ok(Err(Wrong::Here(why))) => Err(failed(OrderFailure::Refused, why)),
+        Ok(Err(Wrong::Here(why))) => Err(failed(OrderFailure::Local, why)),
+        Ok(Err(Wrong::Refused(why))) => Err(failed(OrderFailure::Refused, why)),
         Ok(Err(Wrong::Acme(error))) => Err(failed(client.failure(), error.to_string())),
         Err(_) => Err(failed(OrderFailure::Refused, format!("no certificate within {ORDER_TIMEOUT:?}"))),
     }
@@ -122,6 +133,10 @@ fn here<E: Display>(what: &'static str) -> impl Fn(E) -> Wrong {
     move |why| Wrong::Here(format!("{what}: {why}"))
 }
 
+fn refused<E: Display>(what: &'static str) -> impl Fn(E) -> Wrong {
+    move |why| Wrong::Refused(format!("{what}: {why}"))
+}
+
 fn identifiers(names: &[String]) -> Vec<Identifier> {
     names.iter().map(|name| Identifier::Dns(name.clone())).collect()
 }
@@ -132,8 +147,11 @@ async fn account(settings: &AcmeSettings, files: &AcmeFiles, client: &AcmeClient
     let contact: Vec<String> = settings.contact.iter().map(|address| format!("mailto:{address}")).collect();
     let addresses: Vec<&str> = contact.iter().map(String::as_str).collect();
     let builder = Account::builder_with_http(Box::new(client.clone()));
-    let kept: Option<KeptAccount> = read_json(&file).map_err(here("the file of the account"))?;
-    let wrong = |why| Wrong::Here(format!("{}: {why}", file.display()));
+    let wrong = |why: io::Error| Wrong::Here(format!("{}: {why}", file.display()));
+    let kept: Option<KeptAccount> = read_json(&file).map_err(|why| match why.kind() {
+        ErrorKind::PermissionDenied => wrong(why),
+        _ => Wrong::Here(format!("{}: {why}; remove it, another account is made", file.display())),
+    })?;
     if let Some(KeptAccount { contact: had, credentials }) = kept {
         let account = builder.from_credentials(credentials).await?;
         if had != contact {
@@ -183,7 +201,7 @@ async fn prove(order: &mut Order, proofs: &Proofs) -> Result<Vec<Proof>, Wrong> 
             AuthorizationStatus::Pending => {}
             AuthorizationStatus::Valid => continue,
             other => {
-                return Err(Wrong::Here(format!(
+                return Err(Wrong::Refused(format!(
                     "{}: the authorization is {other:?}",
                     authorization.identifier()
                 )));
@@ -191,7 +209,7 @@ async fn prove(order: &mut Order, proofs: &Proofs) -> Result<Vec<Proof>, Wrong> 
         }
         let name = authorization.identifier().to_string();
         let mut challenge = authorization.challenge(proofs.kind()).ok_or_else(|| {
-            Wrong::Here(format!("the authority does not offer {:?} for {name}", proofs.challenge))
+            Wrong::Refused(format!("the authority does not offer {:?} for {name}", proofs.challenge))
         })?;
         let text = challenge.key_authorization();
         given.push(proofs.give(&name, &challenge.token, &text).map_err(Wrong::Here)?);
@@ -213,9 +231,9 @@ async fn unproved(order: &mut Order, polled: Option<Error>) -> Wrong {
         reasons.extend(errors.map(|error| format!("{name}: {error}")));
     }
     match (reasons.is_empty(), polled) {
-        (false, _) => Wrong::Here(reasons.join("; ")),
+        (false, _) => Wrong::Refused(reasons.join("; ")),
         (true, Some(error)) => Wrong::Acme(error),
-        (true, None) => Wrong::Here("the order is invalid, and the authority does not say why".to_owned()),
+        (true, None) => Wrong::Refused("the order is invalid, and the authority does not say why".to_owned()),
     }
 }
 
@@ -230,9 +248,10 @@ fn request(names: &[String], key: &KeyPair) -> Result<Vec<u8>, Wrong> {
 /// The PEM of both, if a listener can use them.
 fn usable(key: &str, chain: &str, names: &[String]) -> Result<String, Wrong> {
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.map_err(here("the chain of the authority"))?;
-    let first =
-        certificates.first().ok_or_else(|| Wrong::Here("the chain of the authority is empty".to_owned()))?;
+    let certificates = certificates.map_err(refused("the chain of the authority"))?;
+    let first = certificates
+        .first()
+        .ok_or_else(|| Wrong::Refused("the chain of the authority is empty".to_owned()))?;
     let is_good = validity(first).is_some_and(|validity| validity.until > Timestamp::now().as_second());
     if !is_good {
         return Err(Wrong::Here(
@@ -241,20 +260,12 @@ fn usable(key: &str, chain: &str, names: &[String]) -> Result<String, Wrong> {
         ));
     }
     if let Some(name) = names.iter().find(|name| !is_for(first, name)) {
-        return Err(Wrong::Here(format!("the certificate of the authority is not for {name}")));
+        return Err(Wrong::Refused(format!("the certificate of the authority is not for {name}")));
     }
     let private = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(here("the key"))?;
     CertifiedKey::from_der(certificates, private, &default_provider())
-        .map_err(here("the certificate of the authority does not go with its key"))?;
+        .map_err(refused("the certificate of the authority does not go with its key"))?;
     Ok(format!("{key}{chain}"))
-}
-
-fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
-    use x509_parser::extensions::GeneralName;
-    let Ok((_, read)) = x509_parser::parse_x509_certificate(certificate) else { return false };
-    let Ok(Some(names)) = read.subject_alternative_name() else { return false };
-    let mut names = names.value.general_names.iter();
-    names.any(|own| matches!(own, GeneralName::DNSName(own) if own.eq_ignore_ascii_case(name)))
 }
 
 #[cfg(test)]
@@ -275,7 +286,7 @@ mod tests {
         let names = ["a.x".to_owned(), "b.x".to_owned()];
         let why = |key: &str, chain: &str| match usable(key, chain, &names) {
             Ok(_) => String::new(),
-            Err(Wrong::Here(why)) => why,
+            Err(Wrong::Here(why) | Wrong::Refused(why)) => why,
             Err(Wrong::Acme(error)) => error.to_string(),
         };
         let (key, chain) = issued(&["b.x", "A.x"], false);

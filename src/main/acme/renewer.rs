@@ -1,4 +1,4 @@
-//! Orders certificates that are due, one at a time, for as long as the process runs.
+//! Orders certificates that are due, one at a time and those first that are missing, for as long as the process runs.
 //!
 //! When one is due is `schedule`'s, ordering is `order`'s. What is in use stays in use until another one is there.
 
@@ -6,8 +6,8 @@ use super::files::{AcmeFiles, IssuedFiles};
 use super::http_client::AcmeClient;
 use super::order::{OrderError, order};
 use super::proofs::Proofs;
-use super::schedule::{OrderFailure, OrderHistory};
-use crate::certificate::Certificate;
+use super::schedule::OrderHistory;
+use crate::certificate::{Certificate, Validity};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use memory::state::Shared;
@@ -56,11 +56,14 @@ impl OrderedCertificate {
         self.names.join(", ")
     }
 
+    /// How long the one of these names is good; `None`: there is none, at most a stand-in.
+    fn validity(&self) -> Option<Validity> {
+        self.listeners.first().filter(|certificate| !certificate.is_stand_in())?.validity()
+    }
+
     /// Whether to order now.
     fn is_due(&self, now: i64) -> bool {
-        let current = self.listeners.first();
-        let validity = current.and_then(|certificate| certificate.validity());
-        now >= self.history.lock().due(validity, self.spread(), now)
+        now >= self.history.lock().due(self.validity(), self.spread(), now)
     }
 
     /// A number of the certificate in use, or of the names.
@@ -82,6 +85,37 @@ impl OrderedCertificate {
         }
     }
 
+    /// What another process has ordered and counted meanwhile counts, and so does what could not be written.
+    fn catch_up(&self) {
+        self.reload();
+        let mut history = self.history.lock();
+        *history = std::mem::take(&mut *history).later(self.files.history());
+    }
+
+    /// Writes that an order begins. Without that a process that is started again and again would order each time.
+    fn begin(&self, now: i64) -> Result<(), OrderError> {
+        let begun = self.history.lock().begun(self.spread(), now);
+        let path = self.files.history_file();
+        self.files
+            .keep_history(&begun)
+            .map_err(|why| OrderError::local(format!("nothing is ordered: {}: {why}", path.display())))
+    }
+
+    /// Writes what was issued and serves it, also where it cannot be written.
+    fn install(&self, pem: &str, now: i64) -> Result<(), OrderError> {
+        self.history.lock().issued_at = Some(now);
+        let written = write_private(&self.files.pem, pem);
+        for listener in &self.listeners {
+            listener.install(pem).map_err(|error| OrderError::local(error.why))?;
+        }
+        written.map_err(|why| {
+            OrderError::local(format!(
+                "the authority has issued one, which is in use and not written, so that the next start orders another one: {}: {why}",
+                self.files.pem.display()
+            ))
+        })
+    }
+
     fn keep(&self, history: OrderHistory) {
         if let Err(why) = self.files.keep_history(&history) {
             log::error!(target: "turnpike", "certificate for {}: its history is not kept: {why}", self.name());
@@ -91,7 +125,11 @@ impl OrderedCertificate {
 
     /// What clients get, for the log.
     fn state(&self, now: i64) -> String {
-        match self.listeners.first().and_then(|certificate| certificate.validity()) {
+        let current = self.listeners.first();
+        match current.and_then(|certificate| certificate.validity()) {
+            Some(validity) if self.validity().is_none() => {
+                format!("one of other names is in use, which is good until {}", time(validity.until))
+            }
             None => "there is none, and connections fail in the handshake".to_owned(),
             Some(validity) if validity.until <= now => {
                 format!("the one in use has expired on {}, and clients refuse it", time(validity.until))
@@ -122,36 +160,26 @@ impl AcmeRenewer {
             // Another process orders: the one before an upgrade, or another gateway with this directory.
             Ok(None) => return,
             Err(why) => {
-                let error = OrderError {
-                    failure: OrderFailure::Refused,
-                    why: format!("the folder of certificates cannot be written: {why}"),
-                    retry_after: None,
-                };
-                return self.failed(certificate, &error);
+                let why = format!("the folder of certificates cannot be written: {why}");
+                return self.failed(certificate, &OrderError::local(why));
             }
         };
-        // What another process has ordered and counted meanwhile counts.
-        certificate.reload();
-        *certificate.history.lock() = certificate.files.history();
+        certificate.catch_up();
         if !certificate.is_due(now()) {
             return;
+        }
+        if let Err(error) = certificate.begin(now()) {
+            return self.failed(certificate, &error);
         }
         let settings = &self.settings;
         log::info!(target: "turnpike", "certificate for {}: ordering it of {}", certificate.name(), settings.directory);
         let client = AcmeClient::new(&self.shared, settings.ca_file.clone());
         let ordered = order(settings, &self.files, &client, &self.proofs, &certificate.names).await;
-        let written = ordered.and_then(|pem| {
-            write_private(&certificate.files.pem, &pem).map_err(|why| OrderError {
-                failure: OrderFailure::Refused,
-                why: format!("{}: {why}", certificate.files.pem.display()),
-                retry_after: None,
-            })
-        });
-        match written {
+        let installed = ordered.and_then(|pem| certificate.install(&pem, now()));
+        self.show_expiry(certificate);
+        match installed {
             Ok(()) => {
                 certificate.keep(OrderHistory::issued(now()));
-                certificate.reload();
-                self.show_expiry(certificate);
                 self.show_failures();
                 self.shared.metrics.certificates().ordered("issued");
                 log::info!(target: "turnpike", "certificate for {}: issued; {}", certificate.name(), certificate.state(now()));
@@ -230,11 +258,15 @@ impl BackgroundService for AcmeRenewer {
                 continue;
             }
             let renewing = async {
-                for certificate in &self.certificates {
+                // Those that clients wait for come first: an order may take minutes.
+                let mut certificates: Vec<&OrderedCertificate> = self.certificates.iter().collect();
+                certificates.sort_by_key(|certificate| certificate.validity().is_some());
+                for certificate in certificates {
                     self.renew(certificate).await;
                 }
             };
-            // An order that is not complete is given up: the next process goes on with what is proved already.
+            // An order that is not complete is given up, and counts as failed: the next process orders after the wait, and goes on with
+            // what is proved already.
             tokio::select! {
                 () = renewing => {}
                 _ = shutdown.changed() => return,

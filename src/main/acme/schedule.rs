@@ -2,7 +2,8 @@
 //!
 //! Let's Encrypt allows five failed validations of a name in an hour and five certificates for the same names in a week
 //! (<https://letsencrypt.org/docs/rate-limits/>). Failed orders are at most four in any hour, also over restarts, because their history is
-//! kept. A certificate is replaced at the earliest when a third of its lifetime has passed since it was issued, whatever the clock says.
+//! kept, and an order counts as failed from its begin until its outcome is there. A certificate is replaced at the earliest when a third
+//! of its lifetime has passed since it was issued, whatever the clock says.
 
 use crate::certificate::Validity;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ const REFUSED: Waits = Waits { first: 5 * 60, most: 6 * 3_600 };
 const UNREACHABLE: Waits = Waits { first: 10, most: 1_800 };
 /// The longest `Retry-After` that is obeyed: the window of the longest rate limit.
 const MAX_RETRY_AFTER: i64 = 7 * 86_400;
+/// How long after one was issued another one is ordered at the earliest where none can be used, seconds.
+const UNUSABLE: i64 = 3_600;
+/// What the history says while an order goes on, and after a process that ended meanwhile.
+const BEGUN: &str = "begun, without an outcome yet: the process orders it now, or ended before it was there";
 /// The longest reason that is kept, bytes.
 const MAX_WHY: usize = 1_000;
 
@@ -24,10 +29,12 @@ struct Waits {
 /// Why there is no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderFailure {
-    /// No response.
+    /// No response, or one of a gateway before the authority.
     Unreachable,
     /// The authority, or what it verified, said no.
     Refused,
+    /// This machine: a file, a full disk.
+    Local,
 }
 
 impl OrderFailure {
@@ -36,6 +43,7 @@ impl OrderFailure {
         match self {
             Self::Unreachable => "unreachable",
             Self::Refused => "refused",
+            Self::Local => "local",
         }
     }
 }
@@ -47,6 +55,9 @@ pub struct OrderHistory {
     pub issued_at: Option<i64>,
     /// How many have failed since.
     pub failures: u32,
+    /// How many of these reached the authority, or may have. They and the others have waits of their own.
+    #[serde(default)]
+    pub reached: u32,
     /// None is ordered before.
     pub next: i64,
     /// Why the last one failed.
@@ -56,19 +67,33 @@ pub struct OrderHistory {
 impl OrderHistory {
     /// From when on a certificate is to be ordered. `spread`: a number of this certificate, so that not all gateways order at a time.
     pub fn due(&self, validity: Option<Validity>, spread: u64, now: i64) -> i64 {
-        // Later than that only a clock that was set back can have put it.
-        let not_before = self.next.min(now.saturating_add(MAX_RETRY_AFTER));
-        let Some(validity) = validity else { return not_before };
+        // Later than that only a clock that was set back can have put it: it says nothing.
+        let not_before = if self.next > now.saturating_add(MAX_RETRY_AFTER) { i64::MIN } else { self.next };
+        let issued_at = self.issued_at.filter(|issued_at| *issued_at <= now);
+        let Some(validity) = validity else {
+            let unusable = issued_at.map_or(i64::MIN, |issued_at| issued_at.saturating_add(UNUSABLE));
+            return unusable.max(not_before);
+        };
         let lifetime = validity.until.saturating_sub(validity.from).max(1);
         let early = lifetime / 30;
         let renewal = validity.until - lifetime / 3 - share(early, spread);
-        let issued_at = self.issued_at.filter(|issued_at| *issued_at <= now);
         let at_the_earliest = issued_at.map_or(i64::MIN, |issued_at| issued_at.saturating_add(lifetime / 3));
         renewal.max(at_the_earliest).max(not_before)
     }
 
     pub fn issued(now: i64) -> Self {
         Self { issued_at: Some(now), ..Self::default() }
+    }
+
+    /// With one more order that begins. It is replaced by the outcome, and stays where the process is killed before.
+    pub fn begun(&self, spread: u64, now: i64) -> Self {
+        self.failed(OrderFailure::Local, BEGUN, None, spread, now)
+    }
+
+    /// The one that says more: that of the last certificate, and of more failures since.
+    pub fn later(self, other: Self) -> Self {
+        let rank = |history: &Self| (history.issued_at, history.failures, history.next);
+        if rank(&other) > rank(&self) { other } else { self }
     }
 
     /// With one more order that failed. `retry_after`: the seconds that the authority wants to be left alone.
@@ -81,18 +106,23 @@ impl OrderHistory {
         now: i64,
     ) -> Self {
         let failures = self.failures.saturating_add(1);
-        let waits = match failure {
-            OrderFailure::Unreachable => UNREACHABLE,
-            OrderFailure::Refused => REFUSED,
+        let reached = match failure {
+            OrderFailure::Unreachable => self.reached,
+            // A fault of this machine may come after the authority has issued.
+            OrderFailure::Refused | OrderFailure::Local => self.reached.saturating_add(1),
         };
-        let doubled = waits.first.saturating_mul(1 << (failures - 1).min(20));
+        // Each kind doubles by its own count: an authority that was away for long is not left alone for hours when it refuses once.
+        let waits = if failure == OrderFailure::Unreachable { UNREACHABLE } else { REFUSED };
+        let count =
+            if failure == OrderFailure::Unreachable { failures.saturating_sub(reached) } else { reached };
+        let doubled = waits.first.saturating_mul(1 << count.saturating_sub(1).min(20));
         let wait = doubled.min(waits.most);
         let wait = wait + share(wait / 10, spread);
         let wait = wait.max(retry_after.unwrap_or(0).min(MAX_RETRY_AFTER));
         let end = why.floor_char_boundary(MAX_WHY);
         // Most of it is another server's text, and goes to the log and to terminals.
         let why = why.get(..end).unwrap_or_default().replace(char::is_control, " ");
-        Self { issued_at: self.issued_at, failures, next: now.saturating_add(wait), why: Some(why) }
+        Self { issued_at: self.issued_at, failures, reached, next: now.saturating_add(wait), why: Some(why) }
     }
 }
 
@@ -130,7 +160,57 @@ mod tests {
         // It was put right: what it said before is of no more account.
         assert_eq!(history.due(Some(NINETY_DAYS), 0, 70 * DAY), 60 * DAY);
         let refused = OrderHistory::default().failed(OrderFailure::Refused, "no", None, 0, ahead);
-        assert_eq!(refused.due(None, 0, DAY), DAY + MAX_RETRY_AFTER);
+        assert!(refused.due(None, 0, DAY) <= DAY, "the clock is right again: at once");
+        let again = refused.failed(OrderFailure::Refused, "no", None, 0, DAY);
+        for now in [DAY + 1, DAY + 599] {
+            assert_eq!(again.due(None, 0, now), DAY + 600, "and then as after every failure");
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_used_is_not_ordered_again_at_once() {
+        let history = OrderHistory::issued(DAY);
+        for now in [DAY, DAY + 1, DAY + 3_599, 2 * DAY] {
+            assert_eq!(history.due(None, 0, now), DAY + 3_600);
+        }
+        let failed = history.failed(OrderFailure::Local, "unusable", None, 0, DAY);
+        assert_eq!((failed.issued_at, failed.due(None, 0, DAY + 400)), (Some(DAY), DAY + 3_600));
+    }
+
+    #[test]
+    fn an_order_that_a_kill_cuts_off_counts() {
+        let mut history = OrderHistory::default();
+        let mut orders = Vec::new();
+        // A process that is started again each second, and killed in its order.
+        for now in 0..3_600 {
+            if now >= history.due(None, 0, now) {
+                orders.push(now);
+                history = history.begun(0, now);
+            }
+        }
+        assert_eq!(orders, [0, 300, 900, 2_100]);
+        assert_eq!(history.why.as_deref(), Some(BEGUN));
+        let before = OrderHistory::issued(5).failed(OrderFailure::Refused, "no", None, 0, 10);
+        assert_eq!(before.clone().later(before.begun(0, 400)), before.begun(0, 400));
+        let issued = OrderHistory::issued(500);
+        assert_eq!(before.begun(0, 400).later(issued.clone()), issued);
+        assert_eq!(issued.clone().later(OrderHistory::default()), issued, "the file is away");
+    }
+
+    #[test]
+    fn each_kind_of_failure_has_waits_of_its_own() {
+        let mut history = OrderHistory::default();
+        for _ in 0..12 {
+            history = history.failed(OrderFailure::Unreachable, "away", None, 0, 0);
+        }
+        assert_eq!(history.next, UNREACHABLE.most);
+        let refused = history.failed(OrderFailure::Refused, "no", None, 0, 0);
+        assert_eq!((refused.next, refused.failures, refused.reached), (300, 13, 1));
+        // What lies between two refusals does not shorten their waits: the authority counts them all.
+        let away = refused.failed(OrderFailure::Unreachable, "away", None, 0, 0);
+        assert_eq!(away.failed(OrderFailure::Refused, "no", None, 0, 0).next, 600);
+        let old: OrderHistory = serde_json::from_str("{\"failures\":2,\"next\":7}").unwrap();
+        assert_eq!(old, OrderHistory { failures: 2, next: 7, ..OrderHistory::default() });
     }
 
     #[test]
@@ -170,16 +250,17 @@ mod tests {
     proptest! {
         #[test]
         fn any_clock_and_any_certificate_have_a_time(
-            from: i64, until: i64, issued_at: Option<i64>, failures: u32, next: i64, spread: u64, now: i64,
+            from: i64, until: i64, issued_at: Option<i64>, failures: u32, reached: u32, next: i64, spread: u64, now: i64,
         ) {
             let bound = |time: i64| time % (1 << 50);
-            let history = OrderHistory { issued_at: issued_at.map(bound), failures, next: bound(next), why: None };
+            let issued_at = issued_at.map(bound);
+            let history = OrderHistory { issued_at, failures, reached, next: bound(next), why: None };
             let now = bound(now);
             let validity = Validity { from: bound(from), until: bound(until) };
             let due = history.due(Some(validity), spread, now);
-            prop_assert!(due >= history.next.min(now + MAX_RETRY_AFTER));
+            prop_assert!(due >= history.next || history.next > now + MAX_RETRY_AFTER);
             prop_assert!(history.due(None, spread, now) <= now + MAX_RETRY_AFTER, "never for ever");
-            for failure in [OrderFailure::Refused, OrderFailure::Unreachable] {
+            for failure in [OrderFailure::Refused, OrderFailure::Unreachable, OrderFailure::Local] {
                 let next = history.failed(failure, "", None, spread, now).next;
                 prop_assert!(next > now && next <= now + REFUSED.most + REFUSED.most / 10);
             }

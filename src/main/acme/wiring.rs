@@ -3,13 +3,12 @@
 //! Built with the listeners (`serve`), and then run by [`AcmeRenewer`].
 
 use super::files::AcmeFiles;
-use super::http_proofs::{BoundedApp, proof_app};
+use super::http_proofs::{ProofApp, proof_app};
 use super::proofs::Proofs;
 use super::renewer::{AcmeRenewer, OrderedCertificate};
 use crate::certificate::{Certificate, CertificateError, CertificateFiles};
-use memory::net::inbound::axum_bridge::AxumApp;
+use jiff::Timestamp;
 use memory::net::inbound::challenge_certificates::ChallengeCertificates;
-use memory::net::inbound::h2c_guard::H2cGuard;
 use memory::state::Shared;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +57,7 @@ impl Acme {
     pub fn certificate(&mut self, tls: &ListenerTls) -> Result<Arc<Certificate>, CertificateError> {
         let certificate = Arc::new(Certificate::load(files_of(tls, &self.files))?);
         if let CertificateSource::Acme(names) = &tls.certificate {
+            self.stand_in(&certificate, names);
             let files = self.files.issued(names);
             match self.ordered.iter_mut().find(|ordered| ordered.is_in(&files)) {
                 Some(ordered) => ordered.add(Arc::clone(&certificate)),
@@ -67,6 +67,17 @@ impl Acme {
         Ok(certificate)
     }
 
+    /// Where the certificate of these names is not there yet, one of an earlier set serves those that both have.
+    fn stand_in(&self, certificate: &Certificate, names: &[String]) {
+        if certificate.der().is_some() {
+            return;
+        }
+        let Some(pem) = self.files.stand_in(names, Timestamp::now().as_second()) else { return };
+        if let Err(why) = certificate.stand_in(&pem) {
+            log::error!(target: "turnpike", "certificate for {}: no stand-in: {why}", names.join(", "));
+        }
+    }
+
     /// What listeners prove names with before TLS; `None`: they do not.
     pub fn challenges(&self) -> Option<&Arc<ChallengeCertificates>> {
         let is_such = self.is_used && self.settings.challenge == AcmeChallenge::TlsAlpn01;
@@ -74,7 +85,7 @@ impl Acme {
     }
 
     /// The app of the listener that proves names by HTTP.
-    pub fn http_app(&self) -> BoundedApp<H2cGuard<AxumApp>> {
+    pub fn http_app(&self) -> ProofApp {
         let names = self.ordered.iter().flat_map(OrderedCertificate::names).cloned();
         let redirected = if self.settings.redirect_http { names.collect() } else { Vec::new() };
         proof_app(Arc::clone(&self.proofs.http), redirected)

@@ -137,7 +137,10 @@ fn issued_certificate(
     let failed = history.why.as_ref().map(|why| {
         let count = history.failures;
         let next = Timestamp::from_second(history.next).map(|next| next.to_string()).unwrap_or_default();
-        format!("{count} orders in a row failed, the next is on {next}; the last one: {why}")
+        match count {
+            0 | 1 => format!("the last order failed, the next is on {next}: {why}"),
+            _ => format!("{count} orders in a row failed, the next is on {next}; the last one: {why}"),
+        }
     });
     let todo = failed
         .clone()
@@ -190,6 +193,8 @@ mod tests {
         assert!(
             state == State::Warn && text.contains("2 orders in a row failed") && text.contains("no route")
         );
+        let once = OrderHistory { failures: 1, ..failed.clone() };
+        assert!(of(good, &once, DAY).1.contains("the last order failed"));
         let (state, text) = of(None, &failed, DAY);
         assert!(state == State::Fail && text.contains("has not issued one yet") && text.contains("no route"));
         assert!(of(None, &OrderHistory::default(), DAY).1.contains("start the gateway"));

@@ -17,7 +17,7 @@ impl CertificateMetrics {
         let expiry = "When the certificate that a listener serves expires, Unix seconds.";
         let expiry = Opts::new("turnpike_certificate_expiry_timestamp_seconds", expiry);
         let orders = "Certificates ordered of an authority (ACME), by what became of the order.";
-        let outcomes = ["issued", "refused", "unreachable"];
+        let outcomes = ["issued", "refused", "unreachable", "local"];
         let failed =
             "Orders of a certificate (ACME) that have failed in a row, of the certificate with the most.";
         Ok(Self {
@@ -32,7 +32,7 @@ impl CertificateMetrics {
         self.expiry.with_label_values(&[file]).set(expires);
     }
 
-    /// What became of an order: `issued`, `refused` or `unreachable`.
+    /// What became of an order: `issued`, `refused`, `unreachable` or `local` (this machine was at fault).
     pub fn ordered(&self, outcome: &str) {
         self.orders.with_label_values(&[outcome]).inc();
     }
