@@ -198,6 +198,8 @@ async function journeys() {
   const slug = decodeURIComponent(page.url().split('/').pop());
   assert.equal(JSON.parse((await api('GET', `/v1/configs/${slug}`)).config).retry.attempts, 1);
   await page.getByRole('link', { name: 'Explain a request with it' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Explain' }).waitFor();
+  assert.ok((await page.getByLabel('Request, JSON').inputValue()).includes(slug), 'Explain has the request that it was given');
   await page.getByRole('button', { name: 'Explain', exact: true }).click();
   await page.getByText('First target').waitFor();
   assert.equal(new URL(page.url()).search, '', 'the address has the request');
