@@ -137,6 +137,9 @@ async function journeys() {
   await page.getByRole('button', { name: 'Make the key' }).click();
   const secret = await page.locator('.secret-text').innerText();
   assert.match(secret, /^gk_/);
+  // No key closes the dialog before somebody has said that the secret is kept.
+  for (let round = 0; round < 3; round += 1) await page.keyboard.press('Escape');
+  assert.equal(await page.locator('.secret-text').innerText(), secret);
   await page.getByRole('button', { name: 'I have it' }).click();
   assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
   await page.getByRole('link', { name: 'made in the console' }).first().click();
@@ -176,15 +179,42 @@ async function journeys() {
   await page.getByLabel('Config, JSON').fill('{"provider": "@emulator", "retry": {"attempts": 1}}');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('in use').waitFor();
-  await page.getByLabel('Config, JSON').fill('{"provider": "@emulator", "retry": {"attempts": 2}}');
+  const edited = '{"provider": "@emulator", "retry": {"attempts": 2}}';
+  await page.getByLabel('Config, JSON').fill(edited);
+  // A session that ends takes nothing that was written with it.
+  await context.clearCookies();
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText('The session has ended: sign in again.').waitFor();
+  for (let round = 0; round < 3; round += 1) await page.keyboard.press('Escape');
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/session-over.png` });
+  await page.getByLabel('Service key').fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal(await page.getByLabel('Config, JSON').inputValue(), edited);
   await page.getByRole('button', { name: 'Publish' }).click();
   await page.getByRole('button', { name: 'Roll back to it' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
   await page.getByText('Rolled back').waitFor();
   const slug = decodeURIComponent(page.url().split('/').pop());
   assert.equal(JSON.parse((await api('GET', `/v1/configs/${slug}`)).config).retry.attempts, 1);
   await page.getByRole('link', { name: 'Explain a request with it' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Explain' }).waitFor();
+  assert.ok((await page.getByLabel('Request, JSON').inputValue()).includes(slug), 'Explain has the request that it was given');
   await page.getByRole('button', { name: 'Explain', exact: true }).click();
   await page.getByText('First target').waitFor();
+  assert.equal(new URL(page.url()).search, '', 'the address has the request');
+
+  // A slug that two workspaces have: the page is of the one that was meant.
+  const other = await api('POST', '/v1/admin/workspaces', { name: 'Other team' });
+  const two = [await api('POST', '/v1/configs', { name: 'of the first', slug: 'twice', config: { provider: '@emulator' } }), await api('POST', '/v1/configs', { name: 'of the other', slug: 'twice', workspace_id: other.id, config: { provider: '@emulator' } })];
+  await page.goto('/console/configs/twice');
+  await page.getByRole('link', { name: 'of the other' }).click();
+  await page.getByLabel('Name').fill('renamed');
+  await page.getByRole('button', { name: 'Publish' }).click();
+  await page.getByText('Published').waitFor();
+  assert.deepEqual(await Promise.all(two.map(async ({ id }) => (await api('GET', `/v1/configs/${id}`)).name)), ['of the first', 'renamed']);
+  await page.goto(`/console/configs/twice?workspace=${other.slug ?? other.id}`);
+  await page.getByRole('heading', { level: 1, name: 'renamed' }).waitFor();
 
   // A chat, streamed, with a key that may send one.
   const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'player', scopes: ['completions.write', 'logs.view', 'logs.list'] });

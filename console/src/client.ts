@@ -25,6 +25,10 @@ export type Self = Got<'/v1/api-keys/self'>;
 /** `null`: signed out; `undefined`: not clear yet. */
 export const self = signal<Self | null | undefined>(undefined);
 export const signedOutWhy = signal('');
+/** The session is over while pages are open: they stay as they are below a dialog to sign in again. */
+export const isOver = signal(false);
+/** Changes when another key signs in: the pages begin anew. */
+export const seat = signal(0);
 
 export const may = (...scopes: string[]): boolean => scopes.some((scope) => (self.value?.scopes as string[] | undefined)?.includes(scope));
 
@@ -64,8 +68,10 @@ async function failure(response: Response): Promise<ApiError> {
 /** Sends a call and reads its JSON. */
 export async function call<T = Free>(method: string, path: string, body?: unknown, options: Options = {}): Promise<T> {
   const response = await send(method, path, body, options);
-  if (response.status === 401 && options.key === undefined) signOutHere('The session has ended: sign in again.');
-  if (!response.ok) throw await failure(response);
+  if (response.status === 401 && options.key === undefined && endSession()) throw new ApiError(401, 'The session had ended, and nothing was done. Do it again.');
+  // Of a gateway that is not ready, what it says of itself is the content.
+  const isContent = response.ok || (response.status === 503 && path === '/readyz');
+  if (!isContent) throw await failure(response);
   return (await response.json()) as T;
 }
 
@@ -73,21 +79,40 @@ export const get = <T = Free>(path: string, params: Parameters<typeof query>[0] 
 
 export async function text(path: string): Promise<string> {
   const response = await send('GET', path, undefined, {});
+  if (response.status === 401) endSession();
   if (!response.ok) throw await failure(response);
   return response.text();
 }
 
-/** A response that is read while it arrives. */
+/** A response that is read while it arrives. A 401 may be the provider's: whether it is the session's, another call tells. */
 export async function stream(path: string, body: unknown, signal: AbortSignal): Promise<Response> {
   const response = await send('POST', path, body, { signal });
+  if (response.status === 401) void get('/v1/api-keys/self').catch(() => undefined);
   if (!response.ok) throw await failure(response);
   return response;
 }
 
-function signOutHere(why: string): void {
-  if (self.value) signedOutWhy.value = why;
-  self.value = null;
+/** Whether pages are open, which stay. */
+function endSession(): boolean {
+  if (!self.value) {
+    self.value = null;
+    return false;
+  }
+  signedOutWhy.value = 'The session has ended: sign in again.';
+  isOver.value = true;
+  return true;
 }
+
+/** Closes the pages, with what was written there. */
+export function leave(why: string): void {
+  signedOutWhy.value = why;
+  self.value = null;
+  isOver.value = false;
+  seat.value += 1;
+}
+
+/** Whose session it is. A key that was rotated is the same. */
+const identity = (of: Self): string => JSON.stringify([of.id ?? of.name, of.organisation_id, of.workspace_id, of.user_id]);
 
 export async function whoAmI(): Promise<void> {
   try {
@@ -100,15 +125,17 @@ export async function whoAmI(): Promise<void> {
 
 export async function signIn(key: string): Promise<void> {
   await call('POST', '/console/session', undefined, { key });
-  signedOutWhy.value = '';
   const found = await get<Self>('/v1/api-keys/self').catch((why: ApiError) => {
     if (why.status !== 401) throw why;
     throw new ApiError(401, 'The key is good, but this browser did not keep the session: see the note below.');
   });
+  signedOutWhy.value = '';
+  if (self.value && identity(self.value) !== identity(found)) seat.value += 1;
   self.value = found;
+  isOver.value = false;
 }
 
 export async function signOut(): Promise<void> {
   await call('DELETE', '/console/session');
-  signOutHere('You have signed out.');
+  leave('You have signed out.');
 }

@@ -59,7 +59,7 @@ export function ago(text: string | null | undefined, now: number = Date.now()): 
 }
 
 /** A value as one argument of a POSIX shell. */
-export const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const quoted = (text: string): string => (/^[\w@%+:,./-][\w@%+=:,./-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** A field of a CSV file. A formula of a spreadsheet is made a text: a client may have chosen its name. */
 export function csvField(value: unknown): string {

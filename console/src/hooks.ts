@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { useLocation } from 'preact-iso';
-import { type ApiError, type Free, get } from './client.ts';
+import { type ApiError, type Free, get, isOver } from './client.ts';
 import { query } from './ranges.ts';
 
 export interface Loaded<T> {
@@ -32,13 +32,16 @@ export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
         setState({ data, error: null, isLoading: false });
       } catch (why) {
         if (aborter.signal.aborted) return;
+        // After the next sign-in it is loaded again.
+        if (isOver.peek()) return wait();
         setState((before) => ({ data: before.data, error: why as ApiError, isLoading: false }));
       }
-      if (seconds > 0 && !aborter.signal.aborted) timer = window.setTimeout(() => (document.hidden ? wait() : load()), seconds * 1000);
+      if (seconds > 0 && !aborter.signal.aborted) timer = window.setTimeout(proceed, seconds * 1000);
     };
     const wait = (): void => {
-      timer = window.setTimeout(() => (document.hidden ? wait() : load()), 1000);
+      timer = window.setTimeout(proceed, 1000);
     };
+    const proceed = (): void => void (document.hidden || isOver.peek() ? wait() : load());
     void load();
     return () => {
       aborter.abort();
@@ -48,6 +51,24 @@ export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
   const reload = useCallback(() => setRound((round) => round + 1), []);
   const set = useCallback((data: T) => setState({ data, error: null, isLoading: false }), []);
   return { ...state, reload, set };
+}
+
+/** Runs one thing at a time: a second click does nothing while it runs. */
+export function useBusy(): [boolean, (what: () => Promise<unknown>) => Promise<void>] {
+  const [isBusy, setBusy] = useState(false);
+  const running = useRef(false);
+  const run = useCallback(async (what: () => Promise<unknown>): Promise<void> => {
+    if (running.current) return;
+    running.current = true;
+    setBusy(true);
+    try {
+      await what();
+    } finally {
+      running.current = false;
+      setBusy(false);
+    }
+  }, []);
+  return [isBusy, run];
 }
 
 export type Filters = Record<string, string>;

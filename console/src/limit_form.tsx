@@ -1,5 +1,4 @@
 // The form of a key's own limits and expiry, and what it has the API change.
-import { useState } from 'preact/hooks';
 import type { Free } from './client.ts';
 import { Choice, TextField } from './ui.tsx';
 
@@ -36,9 +35,12 @@ export function limitInput(key: Free): LimitInput {
   return { expires: localTime(key.expires_at), budget: text(usage.credit_limit), alert: text(usage.alert_threshold), reset: text(usage.periodic_reset), rate: text(rate.value), unit: rate.unit ?? 'rpm' };
 }
 
-/** The members of a key that the form stands for. `withLimits`: false where the key has more than the form shows. */
-export function limitBody(input: LimitInput, withLimits: boolean): Free {
-  const body: Free = { expires_at: input.expires ? new Date(input.expires).toISOString() : null };
+/**
+ * The members of a key that the form stands for. `withLimits`: false where the key has more than the form shows. The expiry is sent where
+ * it was changed alone: the form has no seconds, and a key that has expired can have another name.
+ */
+export function limitBody(input: LimitInput, withLimits: boolean, before: LimitInput): Free {
+  const body: Free = input.expires === before.expires ? {} : { expires_at: input.expires ? new Date(input.expires).toISOString() : null };
   if (!withLimits) return body;
   const number = (text: string): number | null => (text === '' ? null : Number(text));
   const hasBudget = input.budget !== '' || input.alert !== '';
@@ -48,7 +50,6 @@ export function limitBody(input: LimitInput, withLimits: boolean): Free {
 }
 
 export function LimitFields({ input, set, withLimits }: { input: LimitInput; set: (input: LimitInput) => void; withLimits: boolean }) {
-  const [now] = useState(() => localTime(new Date().toISOString()));
   const put = (name: keyof LimitInput) => (value: string): void => set({ ...input, [name]: value });
   return (
     <>
@@ -67,7 +68,7 @@ export function LimitFields({ input, set, withLimits }: { input: LimitInput; set
       ) : (
         <p class="note">This key has several limits, or limits of tokens. The API changes those: docs/limits.md.</p>
       )}
-      <TextField label="Expires" type="datetime-local" min={now} value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />
+      <TextField label="Expires" type="datetime-local" value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso';
-import { may, self, signOut, whoAmI } from './client.ts';
+import { isOver, may, seat, self, signOut, whoAmI } from './client.ts';
 import { notice, notify } from './hooks.ts';
 import { Audit } from './pages/audit.tsx';
 import { Batches } from './pages/batches.tsx';
@@ -21,7 +21,7 @@ import { PromptPage, Prompts } from './pages/prompts.tsx';
 import { Providers } from './pages/providers.tsx';
 import { RequestPage } from './pages/request.tsx';
 import { Requests } from './pages/requests.tsx';
-import { SignIn } from './pages/sign_in.tsx';
+import { SignIn, SignInAgain } from './pages/sign_in.tsx';
 import { Spend } from './pages/spend.tsx';
 import { Page } from './ui.tsx';
 import './style.css';
@@ -163,7 +163,7 @@ function App() {
   if (self.value === null) return <SignIn />;
   return (
     <LocationProvider scope="/console">
-      <Frame>
+      <Frame key={seat.value}>
         <Router>
           <Route path="/console" component={Overview} />
           <Route path="/console/requests" component={Requests} />
@@ -191,6 +191,7 @@ function App() {
         </Router>
       </Frame>
       <Notices />
+      {isOver.value && <SignInAgain />}
     </LocationProvider>
   );
 }

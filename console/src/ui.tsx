@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { ApiError } from './client.ts';
 import { NONE, ago, fullTime, time } from './format.ts';
-import { notify } from './hooks.ts';
+import { notify, useBusy } from './hooks.ts';
 import { RANGES } from './ranges.ts';
 
 type Children = { children?: ComponentChildren };
@@ -72,7 +72,9 @@ export interface Column<T> {
   by?: (row: T) => number | string;
 }
 
-export function Table<T>({ label, columns, rows, empty, id, order, onOrder }: { label: string; columns: Column<T>[]; rows: T[] | null; empty: ComponentChildren; id: (row: T, index: number) => string; order?: string | undefined; onOrder?: (order: string) => void }) {
+/** `rows`: `null` while they load, `undefined` where they could not be loaded, which a `Problem` says. */
+export function Table<T>({ label, columns, rows, empty, id, order, onOrder }: { label: string; columns: Column<T>[]; rows: T[] | null | undefined; empty: ComponentChildren; id: (row: T, index: number) => string; order?: string | undefined; onOrder?: (order: string) => void }) {
+  if (rows === undefined) return null;
   if (rows === null) return <p class="loading" role="status">Loading …</p>;
   if (rows.length === 0) return <div class="empty">{empty}</div>;
   const [name, direction] = (order ?? '').split(':');
@@ -199,35 +201,42 @@ export const Range = ({ value, onChange }: { value: string; onChange: (value: st
   <Choice label="Time" value={value} options={RANGES.map(([range, text]) => [range, `Last ${text}`])} onChange={onChange} />
 );
 
-/** A dialog of the browser: it keeps the focus, and Escape closes it. */
-export function Dialog({ title, onClose, children }: Children & { title: string; onClose: () => void }) {
+/** A dialog of the browser: it keeps the focus, and Escape closes it, unless it `isKept`: then only what is in it does. */
+export function Dialog({ title, onClose, isKept = false, children }: Children & { title: string; onClose: () => void; isKept?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
+  // A browser may close it at a second Escape whatever the page says: then it is opened again.
+  const closed = (): void => (isKept ? dialog.current?.showModal() : onClose());
+  const stay = (event: Event): void => void (isKept && event.preventDefault());
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={dialog} aria-labelledby={id} onCancel={stay} onClose={closed}>
       <div class="dialog-head">
         <h2 id={id}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" onClick={() => dialog.current?.close()}>
-          ×
-        </button>
+        {!isKept && (
+          <button type="button" class="plain" aria-label="Close" onClick={() => dialog.current?.close()}>
+            ×
+          </button>
+        )}
       </div>
       {children}
     </dialog>
   );
 }
 
-/** Asks before what cannot be undone. */
+/** Asks before what cannot be undone, or changes what requests get. */
 export function Confirm({ title, children, action, onConfirm, onClose }: Children & { title: string; action: string; onConfirm: () => Promise<unknown>; onClose: () => void }) {
   const [error, setError] = useState<Error | null>(null);
-  const confirm = async (): Promise<void> => {
-    try {
-      await onConfirm();
-      onClose();
-    } catch (why) {
-      setError(why as Error);
-    }
-  };
+  const [isBusy, run] = useBusy();
+  const confirm = (): Promise<void> =>
+    run(async () => {
+      try {
+        await onConfirm();
+        onClose();
+      } catch (why) {
+        setError(why as Error);
+      }
+    });
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
@@ -236,7 +245,7 @@ export function Confirm({ title, children, action, onConfirm, onClose }: Childre
         <button type="button" onClick={onClose}>
           Cancel
         </button>
-        <button type="button" class="danger" onClick={confirm}>
+        <button type="button" class="danger" disabled={isBusy} onClick={confirm}>
           {action}
         </button>
       </div>

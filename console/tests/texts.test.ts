@@ -1,10 +1,13 @@
 // What is made of numbers, times and texts.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { curl } from '../src/curl.ts';
 import { diff } from '../src/diff.ts';
 import { EventReader, pieceOf } from '../src/events.ts';
 import { NONE, bytes, cents, csv, dollars, milliseconds, quoted } from '../src/format.ts';
+import { ERROR_STATUSES, UUID, meant, priceNote, unpricedOf } from '../src/judged.ts';
+import { limitBody, limitInput } from '../src/limit_form.tsx';
 import { projected, query, rangeParams, rangeTimes } from '../src/ranges.ts';
 import { places, ticks } from '../src/scale.ts';
 
@@ -28,8 +31,53 @@ test('an argument of a shell is the text itself, whatever is in it', () => {
   assert.equal(quoted("it's $HOME `id`"), "'it'\\''s $HOME `id`'");
   const text = curl('http://h:8787', '/v1/chat', 'POST', { 'x-a': "'; rm -rf / #" }, { model: "a'b" });
   assert.match(text, /-H 'x-a: '\\''; rm -rf \/ #'/);
-  assert.match(text, /-d '\{"model":"a'\\''b"\}'/);
+  assert.match(text, /--data-raw '\{"model":"a'\\''b"\}'/);
   assert.ok(!text.includes('-X'));
+});
+
+test('what was logged makes curl read no file and no pattern', () => {
+  const text = curl('http://h:8787', '/v1/files/{a,b}/[1-9]?x=[]', 'POST', {}, '@/etc/passwd');
+  assert.match(text, /^curl -g 'http:\/\/h:8787\/v1\/files\/\{a,b\}\/\[1-9\]\?x=\[\]' /);
+  assert.match(text, /--data-raw @\/etc\/passwd$/);
+  assert.ok(!/ (-d|--data|--data-binary|--data-ascii) /.test(text));
+  // Of zsh, `=name` is the path of a program.
+  assert.equal(quoted('=ls'), "'=ls'");
+  const line = `printf '%s\\n' ${[`@/etc/passwd`, "it's", '{a,b}', '=ls', '$HOME'].map(quoted).join(' ')}`;
+  assert.equal(execFileSync('sh', ['-c', line]).toString(), "@/etc/passwd\nit's\n{a,b}\n=ls\n$HOME\n");
+});
+
+test('every status of an error is in the filter of errors, within the bounds of the API', () => {
+  const all = ERROR_STATUSES.split(',');
+  for (const status of [400, 432, 446, 451, 499, 500, 513, 529, 599]) assert.ok(all.includes(String(status)), String(status));
+  assert.ok(!all.includes('200') && !all.includes('246') && !all.includes('600'));
+  assert.ok(all.length <= 500 && new Set(all).size === all.length && ERROR_STATUSES.length <= 4096);
+});
+
+test('nothing is said of prices that were not summed up', () => {
+  assert.equal(unpricedOf(null), null);
+  assert.equal(unpricedOf(undefined), null);
+  assert.equal(priceNote(unpricedOf(null)), '');
+  assert.equal(unpricedOf({ total: 5, avg: 1 }), 0);
+  assert.equal(priceNote(unpricedOf({ total: 0 })), 'every one has a price');
+  assert.match(priceNote(unpricedOf({ total: 0, unpriced_requests: 3 })), /No budget/);
+});
+
+test('a slug means one object of one workspace, or asks which', () => {
+  const row = (id: string | null, workspace_id: string | null, slug = 'main') => ({ id, slug, workspace_id });
+  const rows = [row('1', 'a'), row('2', 'b'), row('3', null), row('4', 'a', 'main-2')];
+  assert.deepEqual(meant(rows, 'main', false).map((one) => one.id), ['1', '2', '3']);
+  assert.deepEqual(meant([row('1', 'a'), row('3', null)], 'main', true).map((one) => one.id), ['1']);
+  assert.deepEqual(meant([row('3', null)], 'main', true).map((one) => one.id), ['3']);
+  assert.deepEqual(meant([...rows, row(null, null)], 'main', false).map((one) => one.id), [null]);
+  assert.deepEqual(meant(rows, 'mai', false), []);
+  assert.ok(UUID.test('0192d3a4-0000-7000-8000-00000000abcd') && !UUID.test('main'));
+});
+
+test('a key keeps its expiry, to the second, unless it is changed', () => {
+  const before = limitInput({ expires_at: '2020-01-02T03:04:05Z' });
+  assert.ok(!('expires_at' in limitBody({ ...before, budget: '5' }, true, before)));
+  assert.equal(limitBody({ ...before, expires: '' }, true, before).expires_at, null);
+  assert.equal(limitBody({ ...before, expires: '2030-01-02T03:04' }, false, before).expires_at, new Date('2030-01-02T03:04').toISOString());
 });
 
 test('a field of a CSV file is no formula and breaks no line', () => {

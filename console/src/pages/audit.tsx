@@ -37,7 +37,7 @@ export function Audit() {
       <Problem error={log.error} retry={log.reload} />
       <Table
         label="Audit log"
-        rows={log.data?.records ?? (log.error ? [] : null)}
+        rows={log.data?.records ?? (log.error ? undefined : null)}
         id={(entry, index) => entry.request_id ?? String(index)}
         empty="No change in this time matches."
         columns={[

@@ -18,7 +18,7 @@ export function Batches() {
       <Problem error={batches.error} retry={batches.reload} />
       <Table
         label="Batches"
-        rows={batches.data?.data ?? (batches.error ? [] : null)}
+        rows={batches.data?.data ?? (batches.error ? undefined : null)}
         id={(batch) => batch.id}
         empty="No batch. POST /v1/batches at the data port makes one: docs/batches.md."
         columns={[

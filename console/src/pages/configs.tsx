@@ -3,9 +3,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, type Item, call, may } from '../client.ts';
 import { Diff, Editor, pretty } from '../editor.tsx';
-import { notify, useFilters, useGet } from '../hooks.ts';
+import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
+import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
+import { handOver } from './explain.tsx';
 import { Ago, Badge, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
 
 type Config = Item<'/v1/configs'>;
@@ -24,11 +26,11 @@ export function Configs() {
       <Problem error={configs.error} retry={configs.reload} />
       <Table
         label="Configs"
-        rows={configs.data?.data ?? (configs.error ? [] : null)}
+        rows={configs.data?.data ?? (configs.error ? undefined : null)}
         id={(config) => config.id ?? config.slug}
         empty="No saved config. Requests can carry one in x-gateway-config; a saved one can be changed while clients run."
         columns={[
-          { name: 'Name', isLong: true, cell: (config) => <a href={`/console/configs/${encodeURIComponent(config.slug)}`}>{config.name}</a> },
+          { name: 'Name', isLong: true, cell: (config) => <a href={`/console/configs/${config.id ?? encodeURIComponent(config.slug)}`}>{config.name}</a> },
           { name: 'Slug', isLong: true, cell: (config) => <code>{config.slug}</code> },
           { name: 'Kept in', cell: (config) => (config.origin === 'settings' ? 'settings file' : 'store') },
           { name: '', cell: (config) => (config.is_default ? <Badge tone="good">default of its workspace</Badge> : '') },
@@ -48,13 +50,20 @@ async function check(text: string): Promise<Mark[]> {
 }
 
 export function ConfigPage() {
-  const { params } = useRoute();
+  const named = useRoute().params.slug ?? '';
+  return (
+    <Named list="/v1/configs" here="/console/configs" named={named} mayList={may('configs.list')}>
+      {(id) => <OneConfig key={id} id={id} />}
+    </Named>
+  );
+}
+
+function OneConfig({ id }: { id: string }) {
   const { route } = useLocation();
-  const slug = params.slug ?? '';
-  const isNew = slug === 'new';
-  const path = `/v1/configs/${encodeURIComponent(slug)}`;
+  const isNew = id === 'new';
+  const path = `/v1/configs/${encodeURIComponent(id)}`;
   const saved = useGet(isNew ? null : path);
-  const list = useGet<{ data: Config[] }>(isNew ? null : `/v1/configs${query({ search: slug, page_size: 50 })}`);
+  const slug: string = saved.data?.slug ?? id;
   const versions = useGet<{ data: Free[] }>(isNew ? null : `${path}/versions?page_size=50`);
   const [text, setText] = useState(isNew ? START : '');
   const [name, setName] = useState('');
@@ -62,6 +71,8 @@ export function ConfigPage() {
   const [found, setFound] = useState<Mark[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const [isRemoving, setRemoving] = useState(false);
+  const [goingBack, setGoingBack] = useState<Free | null>(null);
+  const [isBusy, once] = useBusy();
   const before = saved.data ? pretty(saved.data.config) : '';
   useEffect(() => {
     if (saved.data) {
@@ -69,7 +80,8 @@ export function ConfigPage() {
       setName(saved.data.name);
     }
   }, [saved.data]);
-  const isOfFile = list.data?.data.find((config) => config.slug === slug)?.origin === 'settings';
+  // Those of the settings file have no id, and no version.
+  const isOfFile = !isNew && saved.data !== null && !saved.data.version_id;
   const canWrite = !isOfFile && may(isNew ? 'configs.create' : 'configs.update');
 
   const run = async (what: () => Promise<void>): Promise<void> => {
@@ -98,7 +110,7 @@ export function ConfigPage() {
       if (isNew) {
         const made = await call('POST', '/v1/configs', { name, config, ...(newSlug ? { slug: newSlug } : {}) });
         notify('Saved: requests can name it now.');
-        route(`/console/configs/${encodeURIComponent(made.slug)}`);
+        route(`/console/configs/${made.id}`);
       } else {
         await call('PUT', path, { name, config });
         notify('Published: requests use it from now on.');
@@ -106,14 +118,10 @@ export function ConfigPage() {
         versions.reload();
       }
     });
-  const rollBack = (version: Free) => async (): Promise<void> => {
+  const rollBack = async (version: Free): Promise<void> => {
+    await call('PUT', path, { config: JSON.parse(version.config) as unknown });
+    notify('Rolled back: that version is in use again, as a new one.');
     setText(pretty(version.config));
-    try {
-      await call('PUT', path, { config: JSON.parse(version.config) as unknown });
-      notify('Rolled back: that version is in use again, as a new one.');
-    } catch (why) {
-      notify((why as Error).message, true);
-    }
     saved.reload();
     versions.reload();
   };
@@ -143,7 +151,7 @@ export function ConfigPage() {
               <Problem error={error} />
               {canWrite && (
                 <div class="actions">
-                  <button type="button" class="primary" onClick={save} disabled={!name || (!isNew && text === before && name === saved.data?.name)}>
+                  <button type="button" class="primary" onClick={() => once(save)} disabled={isBusy || !name || (!isNew && text === before && name === saved.data?.name)}>
                     {isNew ? 'Save' : 'Publish'}
                   </button>
                   {may('explain.read') && (
@@ -152,7 +160,7 @@ export function ConfigPage() {
                     </button>
                   )}
                   {may('explain.read') && (
-                    <a class="button" href={`/console/explain${query({ request: JSON.stringify({ headers: { 'x-gateway-config': isNew ? text : slug }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } }) })}`}>
+                    <a class="button" href="/console/explain" onClick={() => handOver({ headers: { 'x-gateway-config': isNew ? text : id }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } })}>
                       Explain a request with it
                     </a>
                   )}
@@ -170,8 +178,15 @@ export function ConfigPage() {
       )}
       {!isNew && !isOfFile && versions.data && (
         <Section title="Versions">
-          <Versions all={versions.data.data} current={saved.data?.version_id} rollBack={may('configs.update') ? rollBack : null} />
+          <Versions all={versions.data.data} current={saved.data?.version_id} rollBack={may('configs.update') ? setGoingBack : null} />
         </Section>
+      )}
+      {goingBack && (
+        <Confirm title="Roll back to this version?" action="Roll back" onConfirm={() => rollBack(goingBack)} onClose={() => setGoingBack(null)}>
+          <p>
+            Requests use <code>{goingBack.version_id}</code> from then on.{text !== before && ' What you have changed above and not published is lost.'}
+          </p>
+        </Confirm>
       )}
       {isRemoving && (
         <Confirm title="Take this config out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(false)}>
@@ -182,7 +197,7 @@ export function ConfigPage() {
   );
 }
 
-function Versions({ all, current, rollBack }: { all: Free[]; current: string | undefined; rollBack: ((version: Free) => () => Promise<void>) | null }) {
+function Versions({ all, current, rollBack }: { all: Free[]; current: string | undefined; rollBack: ((version: Free) => void) | null }) {
   const [shown, setShown] = useState<string | null>(null);
   return (
     <>
@@ -196,7 +211,7 @@ function Versions({ all, current, rollBack }: { all: Free[]; current: string | u
           { name: '', cell: (version) => (version.version_id === current ? <Badge tone="good">in use</Badge> : '') },
           { name: 'Length', isNumber: true, cell: (version) => `${version.config.length} characters` },
           { name: 'Compare', cell: (version) => <button type="button" class="link" aria-expanded={shown === version.version_id} onClick={() => setShown(shown === version.version_id ? null : version.version_id)}>with the one before</button> },
-          { name: 'Change', cell: (version) => (rollBack && version.version_id !== current ? <button type="button" class="link" onClick={rollBack(version)}>Roll back to it</button> : '') },
+          { name: 'Change', cell: (version) => (rollBack && version.version_id !== current ? <button type="button" class="link" onClick={() => rollBack(version)}>Roll back to it</button> : '') },
         ]}
       />
       {all.map((version, index) =>

@@ -4,8 +4,9 @@ import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, type Item, call, may } from '../client.ts';
 import { Editor } from '../editor.tsx';
 import { milliseconds } from '../format.ts';
-import { notify, useFilters, useGet } from '../hooks.ts';
+import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
+import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
 import { Ago, Area, Badge, Choice, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
 
@@ -26,11 +27,11 @@ export function Guardrails() {
       <Problem error={all.error} retry={all.reload} />
       <Table
         label="Guardrails"
-        rows={all.data?.data ?? (all.error ? [] : null)}
+        rows={all.data?.data ?? (all.error ? undefined : null)}
         id={(guardrail) => guardrail.id}
         empty="No saved guardrail. A config can also have its own, written in place: docs/guardrails.md."
         columns={[
-          { name: 'Name', isLong: true, cell: (guardrail) => <a href={`/console/guardrails/${encodeURIComponent(guardrail.slug)}`}>{guardrail.name}</a> },
+          { name: 'Name', isLong: true, cell: (guardrail) => <a href={`/console/guardrails/${guardrail.id}`}>{guardrail.name}</a> },
           { name: 'Slug', isLong: true, cell: (guardrail) => <code>{guardrail.slug}</code> },
           { name: 'Checks', isLong: true, cell: (guardrail) => (guardrail.checks as Free[]).map((check) => check.id).join(', ') },
           { name: 'Denies', cell: (guardrail) => ((guardrail.actions as Free).deny ? <Badge tone="warn">denies</Badge> : 'no') },
@@ -43,12 +44,21 @@ export function Guardrails() {
 }
 
 export function GuardrailPage() {
-  const { params } = useRoute();
+  const named = useRoute().params.slug ?? '';
+  return (
+    <Named list="/v1/guardrails" here="/console/guardrails" named={named} mayList={can('list')}>
+      {(id) => <OneGuardrail key={id} id={id} />}
+    </Named>
+  );
+}
+
+function OneGuardrail({ id }: { id: string }) {
   const { route } = useLocation();
-  const slug = params.slug ?? '';
-  const isNew = slug === 'new';
-  const path = `/v1/guardrails/${encodeURIComponent(slug)}`;
+  const isNew = id === 'new';
+  const path = `/v1/guardrails/${encodeURIComponent(id)}`;
   const saved = useGet(isNew ? null : path);
+  const slug: string = saved.data?.slug ?? id;
+  const [isBusy, once] = useBusy();
   const [name, setName] = useState('');
   const [text, setText] = useState(JSON.stringify(START, null, 2));
   const [found, setFound] = useState<Mark[]>([]);
@@ -68,7 +78,7 @@ export function GuardrailPage() {
       const body = { name, ...(JSON.parse(text) as Free) };
       const made = await call(isNew ? 'POST' : 'PUT', isNew ? '/v1/guardrails' : path, body);
       notify('Saved: requests are judged by it from now on.');
-      if (isNew) route(`/console/guardrails/${encodeURIComponent(made.slug ?? made.data?.slug ?? '')}`);
+      if (isNew) route(`/console/guardrails/${made.id}`);
       else saved.reload();
     } catch (why) {
       const details = why instanceof ApiError ? why.details.filter((detail) => /^(checks|actions)/.test(detail.path)) : [];
@@ -96,7 +106,7 @@ export function GuardrailPage() {
               <p class="help">A secret that is shown as ***** stays as it is.</p>
               <Problem error={error} />
               <div class="actions">
-                <button type="button" class="primary" disabled={!name} onClick={save}>
+                <button type="button" class="primary" disabled={isBusy || !name} onClick={() => once(save)}>
                   Save
                 </button>
               </div>

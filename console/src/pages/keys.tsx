@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { fullTime, integer } from '../format.ts';
-import { type Loaded, notify, optimistic, useFilters, useGet } from '../hooks.ts';
+import { type Loaded, notify, optimistic, useBusy, useFilters, useGet } from '../hooks.ts';
 import { LimitFields, isSimple, limitBody, limitInput } from '../limit_form.tsx';
 import { query } from '../ranges.ts';
 import { Nearest, Usage } from '../usage.tsx';
@@ -36,7 +36,7 @@ export function Keys() {
       <Problem error={keys.error} retry={keys.reload} />
       <Table
         label="Keys"
-        rows={keys.data?.data ?? (keys.error ? [] : null)}
+        rows={keys.data?.data ?? (keys.error ? undefined : null)}
         id={(key, index) => key.id ?? `${key.name} ${index}`}
         empty="No key matches. Make one for each client, so that each has its own limits and its own line in the spend."
         columns={[
@@ -66,12 +66,16 @@ function Make({ onClose }: { onClose: () => void }) {
   const [limits, setLimits] = useState(limitInput({}));
   const [error, setError] = useState<Error | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
-  const submit = async (event: Event): Promise<void> => {
+  const [isBusy, run] = useBusy();
+  const submit = (event: Event): void => {
     event.preventDefault();
+    void run(make);
+  };
+  const make = async (): Promise<void> => {
     setError(null);
     const own = (self.value?.scopes ?? []) as string[];
     const wanted = preset === 'same' ? own : preset === 'own' ? scopes.split(/[\s,]+/).filter(Boolean) : (PRESETS.find(([id]) => id === preset)?.[2] ?? []);
-    const body: Free = { name, scopes: wanted, ...limitBody(limits, true) };
+    const body: Free = { name, scopes: wanted, ...limitBody(limits, true, limitInput({})) };
     for (const member of Object.keys(body)) if (body[member] === null) delete body[member];
     if (owner !== 'organisation' && owner !== 'workspace') body.workspace_id = owner;
     try {
@@ -84,7 +88,7 @@ function Make({ onClose }: { onClose: () => void }) {
   const others = ((workspaces.data?.data ?? []) as Free[]).filter((workspace) => !workspace.is_default);
   const owners: [string, string][] = [['workspace', self.value?.workspace_id ? 'The workspace of your key' : 'The default workspace'], ...others.map((workspace): [string, string] => [workspace.id, workspace.name]), ...(isOfOrganisation ? [['organisation', 'The organisation, for operators'] as [string, string]] : [])];
   return (
-    <Dialog title={secret ? 'The new key' : 'Make a key'} onClose={onClose}>
+    <Dialog title={secret ? 'The new key' : 'Make a key'} isKept={isBusy || secret !== null} onClose={onClose}>
       {secret ? (
         <Secret text={secret} onDone={() => { setSecret(null); onClose(); }} />
       ) : (
@@ -99,7 +103,7 @@ function Make({ onClose }: { onClose: () => void }) {
             <button type="button" onClick={onClose}>
               Cancel
             </button>
-            <button type="submit" class="primary">
+            <button type="submit" class="primary" disabled={isBusy}>
               Make the key
             </button>
           </div>
@@ -114,8 +118,13 @@ export function KeyPage() {
   const { route } = useLocation();
   const path = `/v1/api-keys/${encodeURIComponent(params.id ?? '')}`;
   const key = useGet(path);
-  const [asks, setAsks] = useState<'rotate' | 'revoke' | null>(null);
+  const [asks, setAsks] = useState<'rotate' | 'revoke' | 'reset' | null>(null);
   const data = key.data;
+  const reset = async (): Promise<void> => {
+    await call('PUT', path, { reset_usage: true });
+    notify('Counted from 0 again.');
+    key.reload();
+  };
   const revoke = async (): Promise<void> => {
     await call('DELETE', path);
     notify('Revoked: it is refused from now on.');
@@ -154,13 +163,20 @@ export function KeyPage() {
               ]}
             />
           </div>
-          <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <button type="button" onClick={() => optimistic(key, { ...data, usage: data.usage.map((one: Free) => ({ ...one, current_usage: one.kind === 'usage' ? 0 : one.current_usage })) }, () => call('PUT', path, { reset_usage: true }), 'Counted from 0 again.')}>Count from 0</button>}>
+          <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <button type="button" onClick={() => setAsks('reset')}>Count from 0</button>}>
             <Usage usage={data.usage} />
           </Section>
           {can('update') && <Change key={data.last_updated_at} data={data} path={path} loaded={key} />}
         </>
       )}
       {asks === 'rotate' && <Rotate path={path} onClose={() => { setAsks(null); key.reload(); }} />}
+      {asks === 'reset' && (
+        <Confirm title="Count this key's usage from 0?" action="Count from 0" onConfirm={reset} onClose={() => setAsks(null)}>
+          <p>
+            <bdi>{data?.name}</bdi> may spend its whole budget again. This cannot be undone.
+          </p>
+        </Confirm>
+      )}
       {asks === 'revoke' && (
         <Confirm title="Revoke this key?" action="Revoke" onConfirm={revoke} onClose={() => setAsks(null)}>
           <p>
@@ -176,10 +192,11 @@ function Change({ data, path, loaded }: { data: Free; path: string; loaded: Load
   const withLimits = isSimple(data);
   const [name, setName] = useState<string>(data.name);
   const [limits, setLimits] = useState(limitInput(data));
+  const [isBusy, run] = useBusy();
   const submit = (event: Event): void => {
     event.preventDefault();
-    const body = { name, ...limitBody(limits, withLimits) };
-    void optimistic(loaded, { ...data, ...body, usage: data.usage }, () => call('PUT', path, body), 'Saved.');
+    const body = { name, ...limitBody(limits, withLimits, limitInput(data)) };
+    void run(() => optimistic(loaded, { ...data, ...body, usage: data.usage }, () => call('PUT', path, body), 'Saved.'));
   };
   return (
     <Section title="Change">
@@ -187,7 +204,7 @@ function Change({ data, path, loaded }: { data: Free; path: string; loaded: Load
         <TextField label="Name" value={name} onInput={setName} required />
         <LimitFields input={limits} set={setLimits} withLimits={withLimits} />
         <div class="actions">
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" disabled={isBusy}>
             Save
           </button>
         </div>
@@ -200,6 +217,7 @@ function Rotate({ path, onClose }: { path: string; onClose: () => void }) {
   const [transition, setTransition] = useState('1800000');
   const [secret, setSecret] = useState<string | null>(null);
   const [error, setError] = useState<Error | null>(null);
+  const [isBusy, run] = useBusy();
   const rotate = async (): Promise<void> => {
     try {
       setSecret((await call('POST', `${path}/rotate`, { key_transition_period_ms: Number(transition) })).key);
@@ -208,7 +226,7 @@ function Rotate({ path, onClose }: { path: string; onClose: () => void }) {
     }
   };
   return (
-    <Dialog title={secret ? 'The new secret' : 'Give the key another secret'} onClose={onClose}>
+    <Dialog title={secret ? 'The new secret' : 'Give the key another secret'} isKept={isBusy || secret !== null} onClose={onClose}>
       {secret ? (
         <Secret text={secret} onDone={() => { setSecret(null); onClose(); }} />
       ) : (
@@ -219,7 +237,7 @@ function Rotate({ path, onClose }: { path: string; onClose: () => void }) {
             <button type="button" onClick={onClose}>
               Cancel
             </button>
-            <button type="button" class="primary" onClick={rotate}>
+            <button type="button" class="primary" disabled={isBusy} onClick={() => run(rotate)}>
               Rotate
             </button>
           </div>

@@ -5,7 +5,7 @@ import { ago, integer } from '../format.ts';
 import { notify, useFilters, useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
 import { amount } from '../usage.tsx';
-import { Badge, Meter, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+import { Badge, Confirm, Meter, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
 
 const UNITS: Record<string, string> = { rps: 'a second', rpm: 'a minute', rph: 'an hour', rpd: 'a day', rpw: 'a week' };
 const SIZE = 50;
@@ -18,7 +18,7 @@ export function Limits() {
   const params = query({ search: filters.search, status: 'active', page_size: 200 });
   const usage = useGet(`/v1/policies/usage-limits${params}`);
   const rates = useGet(`/v1/policies/rate-limits${params}`);
-  const rows = (loaded: typeof usage): Free[] | null => loaded.data?.data ?? (loaded.error ? [] : null);
+  const rows = (loaded: typeof usage): Free[] | null | undefined => loaded.data?.data ?? (loaded.error ? undefined : null);
   const shown = usage.data?.data.find((policy: Free) => policy.id === filters.policy);
   return (
     <Page title="Limits" lead="Policies limit what a user, key, model or value of the metadata may use. Limits of a single key are on its own page.">
@@ -66,13 +66,10 @@ function Buckets({ policy }: { policy: Free }) {
   const [page, setPage] = useState(0);
   const path = `/v1/policies/usage-limits/${encodeURIComponent(policy.id)}/entities`;
   const buckets = useGet<{ data: Free[]; total: number }>(`${path}${query({ current_page: page, page_size: SIZE })}`);
-  const empty = (bucket: Free) => async (): Promise<void> => {
-    try {
-      await call('PUT', `${path}/${encodeURIComponent(bucket.id)}/reset`, {});
-      notify('The bucket is empty again.');
-    } catch (why) {
-      notify((why as Error).message, true);
-    }
+  const [emptied, setEmptied] = useState<Free | null>(null);
+  const empty = async (bucket: Free): Promise<void> => {
+    await call('PUT', `${path}/${encodeURIComponent(bucket.id)}/reset`, {});
+    notify('The bucket is empty again.');
     buckets.reload();
   };
   return (
@@ -83,7 +80,7 @@ function Buckets({ policy }: { policy: Free }) {
       <Problem error={buckets.error} retry={buckets.reload} />
       <Table
         label="Buckets"
-        rows={buckets.data?.data ?? null}
+        rows={buckets.data?.data ?? (buckets.error ? undefined : null)}
         id={(bucket) => bucket.id}
         empty="Nothing was used of it in this window."
         columns={[
@@ -91,10 +88,17 @@ function Buckets({ policy }: { policy: Free }) {
           { name: 'Used', cell: (bucket) => <Meter used={bucket.current_usage} limit={policy.credit_limit} text={`${amount(policy.type, bucket.current_usage)} of ${amount(policy.type, policy.credit_limit)}`} /> },
           { name: 'Held', isNumber: true, cell: (bucket) => amount(policy.type, bucket.reserved_usage) },
           { name: 'Status', cell: (bucket) => <Badge tone={bucket.status === 'exhausted' ? 'bad' : 'good'}>{bucket.status}</Badge> },
-          { name: 'Change', cell: (bucket) => (may('policies.update') ? <button type="button" class="link" onClick={empty(bucket)}>Empty it</button> : '') },
+          { name: 'Change', cell: (bucket) => (may('policies.update') ? <button type="button" class="link" onClick={() => setEmptied(bucket)}>Empty it</button> : '') },
         ]}
       />
       {buckets.data && <Pager page={page} size={SIZE} total={buckets.data.total} onPage={setPage} />}
+      {emptied && (
+        <Confirm title="Empty this bucket?" action="Empty it" onConfirm={() => empty(emptied)} onClose={() => setEmptied(null)}>
+          <p>
+            <bdi>{emptied.value_key}</bdi> may use the whole limit again. This cannot be undone.
+          </p>
+        </Confirm>
+      )}
     </>
   );
 }

@@ -22,7 +22,8 @@ export function Node() {
   const ready = useGet('/readyz', 5);
   const health = useGet('/v1/health');
   const [metrics, setMetrics] = useState('');
-  useEffect(() => void text('/metrics').then(setMetrics, () => setMetrics('')), []);
+  const [refused, setRefused] = useState<Error | null>(null);
+  useEffect(() => void text('/metrics').then(setMetrics, setRefused), []);
   const data = ready.data;
   const memory = Number(metric(metrics, 'process_resident_memory_bytes'));
   const started = Number(metric(metrics, 'process_start_time_seconds'));
@@ -30,6 +31,7 @@ export function Node() {
   return (
     <Page title="Node and settings" lead="This gateway, as it says itself. Settings are changed in their file; SIGHUP reads it again.">
       <Problem error={ready.error} retry={ready.reload} />
+      {refused && <p class="note">The settings in force, the start and the memory are read from <code>/metrics</code>, which this key was refused: {refused.message}</p>}
       {data && (
         <>
           <div class="card">
@@ -37,7 +39,7 @@ export function Node() {
               pairs={[
                 ['Status', <Badge tone={data.status === 'ready' ? 'good' : 'bad'}>{data.status}</Badge>],
                 ['Version', health.data?.version],
-                ['Settings in force', label(metrics, 'turnpike_settings_info', 'hash') ?? label(metrics, 'turnpike_build_info', 'version')],
+                ['Settings in force', label(metrics, 'turnpike_settings_info', 'hash')],
                 ['Started', started ? ago(new Date(started * 1000).toISOString()) : null],
                 ['Memory', memory ? bytes(memory) : null],
                 ['Requests in flight', integer(data.requests_in_flight)],

@@ -5,6 +5,7 @@ import { Chart } from '../chart.tsx';
 import { type Free, type Item, may, self } from '../client.ts';
 import { ago, cents, dollars, integer, milliseconds, percent, short } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
+import { unpricedOf } from '../judged.ts';
 import { projected, query, rangeParams, rangeTimes, startOf } from '../ranges.ts';
 import { Badge, Page, Problem, Range, Section, Stat, type Tone } from '../ui.tsx';
 
@@ -73,7 +74,7 @@ export function Overview() {
   const models = useGet(may('analytics.view') ? `/v1/analytics/groups/model${params}&columns=cost,p95_latency,error_count&page_size=6` : null, EVERY);
   const streams = useGet(may('logs.list') ? `/v1/logs${params}&page_size=200` : null, EVERY);
   const targets = useGet(may('targets.read') ? '/v1/targets' : null, EVERY);
-  const keys = useGet<{ data: Key[] }>(may('organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list') ? '/v1/api-keys?page_size=1000' : null, 60);
+  const keys = useGet<{ data: Key[]; total: number }>(may('organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list') ? '/v1/api-keys?page_size=1000' : null, 60);
   const ready = useGet('/readyz', EVERY);
 
   const [from, to] = rangeTimes(filters.range, '24h');
@@ -86,30 +87,35 @@ export function Overview() {
   const slow = useMemo(() => ['p50', 'p99'].map((name, at) => ({ name, values: points.map((_, point) => (points[point]?.total ? (latency.data?.data_points[point]?.[name] ?? null) : null) as number | null), color: at === 0 ? ('accent' as const) : ('warn' as const) })), [requests.data, latency.data]);
   const days: Free[] = month.data?.data_points ?? [];
   const first = streams.data?.data.filter((log: Free) => log.stream_mode).map((log: Free) => log.time_to_first_token).filter((value: unknown) => typeof value === 'number').sort((a: number, b: number) => a - b) ?? [];
-  const unpriced = models.data?.data.reduce((sum: number, group: Free) => sum + (group.unpriced_requests ?? 0), 0) ?? 0;
+  const unpriced = unpricedOf(cost.data?.summary);
   const open = (targets.data?.targets ?? []).filter((target: Free) => target.state === 'open' || target.state === 'half_open');
   const spentInMonth: number | undefined = month.data?.summary.total ?? undefined;
 
+  /** What could not be looked at is not well for that. */
+  const unread: [string, Error | null, string][] = [['the gateway', ready.error, 'node'], ['errors', errors.error, 'requests'], ['costs', cost.error ?? month.error, 'spend'], ['circuits', targets.error, 'providers'], ['keys', keys.error, 'keys'], ['streams', streams.error, 'requests']];
   const attention: Attention[] = [
     ...(ready.data ? ofNode(ready.data) : []),
     ...open.map((target: Free): Attention => ({ tone: 'bad', what: target.state === 'open' ? 'circuit open' : 'circuit half open', text: <><bdi>{target.slug ?? target.provider}</bdi> {target.model} at {target.index} of {target.config}</>, to: '/console/providers' })),
-    ...(total && total >= 20 && share > 5 ? [{ tone: 'bad' as Tone, what: 'errors', text: `${percent(share)} of the requests failed.`, to: `/console/requests?range=${range}&status=errors` }] : []),
-    ...(unpriced > 0 ? [{ tone: 'warn' as Tone, what: 'no price', text: `${integer(unpriced)} requests have no known price: no budget counts what they cost.`, to: `/console/spend?range=${range}` }] : []),
+    ...(total && total >= 20 && share > 5 ? [{ tone: 'bad' as Tone, what: 'errors', text: `${percent(share)} of the requests failed. The list has those with a status of an error.`, to: `/console/requests?range=${range}&status=errors` }] : []),
+    ...(unpriced ? [{ tone: 'warn' as Tone, what: 'no price', text: `${integer(unpriced)} requests have no known price: no budget counts what they cost.`, to: `/console/spend?range=${range}` }] : []),
     ...ofKeys(keys.data?.data ?? []),
+    ...unread.flatMap(([what, error, to]): Attention[] => (error ? [{ tone: 'warn', what: 'not loaded', text: `${what}: ${error.message}`, to: `/console/${to}` }] : [])),
   ];
 
   if (!may('analytics.view')) return <Unseen />;
   /** What was looked at, which depends on the scopes. */
-  const looked = ['the gateway is well', 'few errors', 'every request has a price', ...(targets.data ? ['no circuit is open'] : []), ...(keys.data ? ['no key is near a limit or its end'] : [])];
+  const isPart = keys.data && keys.data.total > keys.data.data.length;
+  const looked = [...(ready.data ? ['the gateway is well'] : []), ...(errors.data && requests.data ? ['few errors'] : []), ...(unpriced === 0 ? ['every request has a price'] : []), ...(targets.data ? ['no circuit is open'] : []), ...(keys.data ? [`no key ${isPart ? `of the first ${integer(keys.data.data.length)} of ${integer(keys.data.total)} ` : ''}is near a limit or its end`] : [])];
+  const isLoading = [requests, errors, cost, targets, keys, ready].some((loaded) => loaded.isLoading && !loaded.data && !loaded.error);
 
   return (
     <Page title="Overview" lead={self.value?.workspace_id ? 'What this key may see: the requests of its workspace.' : 'All workspaces.'} actions={<Range value={range} onChange={(range) => setFilters({ range })} />}>
-      <Problem error={requests.error ?? ready.error} retry={requests.reload} />
+      <Problem error={requests.error ?? latency.error ?? tokens.error} retry={requests.reload} />
       <div class="stats">
         <Stat name="Requests" value={integer(total)} note={total === undefined ? '' : `${short(total / Math.max(1, (to - from) / 60_000))} a minute`} />
         <Stat name="Errors" value={percent(total ? share : undefined)} note={`${integer(failed)} failed`} tone={share > 5 ? 'bad' : undefined} />
         <Stat name="Latency, p50" value={milliseconds(total ? latency.data?.summary.p50 : undefined)} note={`p90 ${milliseconds(total ? latency.data?.summary.p90 : undefined)}, p99 ${milliseconds(total ? latency.data?.summary.p99 : undefined)}`} />
-        <Stat name="Time to first token" value={milliseconds(first[Math.floor(first.length / 2)])} note={first.length ? `median of the last ${first.length} streams` : 'no streams'} />
+        <Stat name="Time to first token" value={milliseconds(first[Math.floor(first.length / 2)])} note={first.length ? `median of the last ${first.length} streams` : streams.data ? 'no streams in the last 200 requests' : ''} />
         <Stat name="Spend today" value={cents(days.at(-1)?.total)} note={`${cents(cost.data?.summary.total)} in this time`} />
         <Stat name="Spend this month" value={cents(spentInMonth)} note={spentInMonth === undefined ? '' : `${cents(projected(spentInMonth))} by its end at this rate`} />
         <Stat name="Tokens" value={short(tokens.data?.summary.total)} note={ready.data ? `${integer(ready.data.requests_in_flight)} requests in flight` : ''} />
@@ -117,7 +123,7 @@ export function Overview() {
       <Section title="What needs attention">
         <div class="card">
           {attention.length === 0 ? (
-            <p class="muted">{ready.data && !targets.isLoading && !keys.isLoading && requests.data ? `Nothing: ${looked.join(', ')}.` : 'Loading …'}</p>
+            <p class="muted">{isLoading ? 'Loading …' : `Nothing: ${looked.join(', ')}.`}</p>
           ) : (
             <ul class="attention">
               {attention.map((item, index) => (
@@ -143,6 +149,7 @@ export function Overview() {
         </Section>
       </div>
       <Section title="Models" actions={<a href={`/console/spend${query({ range, by: 'model' })}`}>All of them</a>}>
+        <Problem error={models.error} retry={models.reload} />
         {models.data?.data.length === 0 ? (
           <div class="empty">
             No requests in this time. Send one in the <a href="/console/playground">playground</a>, or set up a <a href="/console/clients">client</a>.

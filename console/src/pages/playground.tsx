@@ -1,14 +1,15 @@
 // A chat with one target or two side by side, streamed, with the key of the session; and the same request as curl.
-import { useRef, useState } from 'preact/hooks';
-import { type Free, get, may, stream } from '../client.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError, type Free, get, may, stream } from '../client.ts';
 import { curl, dataBase } from '../curl.ts';
 import { EventReader, pieceOf } from '../events.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
-import { Area, Code, Page, Problem, Section, TextField } from '../ui.tsx';
+import { Area, Code, Page, Problem, Section, Status, TextField } from '../ui.tsx';
 
 interface Answer {
+  status: number | null;
   text: string;
   error: Error | null;
   isRunning: boolean;
@@ -18,7 +19,7 @@ interface Answer {
   log: Free | null;
 }
 
-const NOTHING: Answer = { text: '', error: null, isRunning: false, first: null, all: null, usage: null, log: null };
+const NOTHING: Answer = { status: null, text: '', error: null, isRunning: false, first: null, all: null, usage: null, log: null };
 
 /** What names a target: a saved config, or `@slug` of a provider. */
 const headersOf = (target: string): Record<string, string> => (!target ? {} : target.startsWith('@') ? { provider: target } : { config: target });
@@ -32,6 +33,13 @@ export function Playground() {
   const [sides, setSides] = useState([{ target: filters.target ?? '', model: filters.model ?? 'gpt-4o-mini' }, { target: '', model: 'gpt-4o-mini' }]);
   const [answers, setAnswers] = useState<Answer[]>([NOTHING, NOTHING]);
   const aborter = useRef<AbortController | null>(null);
+  useEffect(
+    () => () => {
+      aborter.current?.abort();
+      aborter.current = null;
+    },
+    [],
+  );
   const configs = useGet<{ data: Free[] }>(may('configs.list') ? '/v1/configs?page_size=200' : null);
   const providers = useGet<{ data: Free[] }>(may('providers.list') ? '/v1/providers?page_size=200' : null);
   if (!may('completions.write')) {
@@ -45,14 +53,19 @@ export function Playground() {
   }
   const shown = isDouble ? [0, 1] : [0];
   const body = (side: number): Free => ({ model: sides[side]?.model, messages: [...(system ? [{ role: 'system', content: system }] : []), { role: 'user', content: text }], ...(streams ? { stream: true } : {}) });
-  const put = (side: number, change: Partial<Answer>): void => setAnswers((all) => all.map((answer, at) => (at === side ? { ...answer, ...change } : answer)));
 
-  const ask = async (side: number, signal: AbortSignal): Promise<void> => {
+  const ask = async (side: number, own: AbortController): Promise<void> => {
+    const { signal } = own;
+    // A run that another one has followed writes nothing more; one that was stopped still says that it has ended.
+    const put = (change: Partial<Answer>): void => {
+      if (aborter.current === own) setAnswers((all) => all.map((answer, at) => (at === side ? { ...answer, ...change } : answer)));
+    };
     const begun = performance.now();
     const trace = crypto.randomUUID();
-    put(side, { ...NOTHING, isRunning: true });
+    put({ ...NOTHING, isRunning: true });
     try {
       const response = await stream(`/console/chat/completions${query({ ...headersOf(sides[side]?.target ?? ''), trace_id: trace })}`, body(side), signal);
+      put({ status: response.status });
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
       const events = new EventReader();
       const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
@@ -66,38 +79,42 @@ export function Playground() {
           continue;
         }
         for (const piece of events.push(value ?? '').map(pieceOf)) {
-          if (piece.error) put(side, { error: new Error(piece.error) });
-          if (piece.text && !answer) put(side, { first: performance.now() - begun });
+          if (piece.error) put({ error: new Error(piece.error) });
+          if (piece.text && !answer) put({ first: performance.now() - begun });
           answer += piece.text;
-          put(side, { text: answer, ...(piece.usage ? { usage: piece.usage } : {}) });
+          put({ text: answer, ...(piece.usage ? { usage: piece.usage } : {}) });
         }
       }
       if (!isStream) {
         const piece = pieceOf(whole);
-        put(side, { text: piece.text || whole, usage: piece.usage ?? null });
+        put({ text: piece.text || whole, usage: piece.usage ?? null });
       }
     } catch (why) {
-      if (!signal.aborted) put(side, { error: why as Error });
+      if (!signal.aborted) put({ error: why as Error, status: why instanceof ApiError && why.status > 0 ? why.status : null });
     }
-    put(side, { isRunning: false, all: performance.now() - begun });
-    if (may('logs.view')) void lookUp(side, trace);
+    put({ isRunning: false, all: performance.now() - begun });
+    if (!may('logs.view')) return;
+    const log = await lookUp(trace, () => aborter.current === own);
+    if (log) put({ log });
   };
 
   /** The log is written a moment after the request. */
-  const lookUp = async (side: number, trace: string): Promise<void> => {
-    for (let round = 0; round < 5; round += 1) {
+  const lookUp = async (trace: string, isWanted: () => boolean): Promise<Free | null> => {
+    for (let round = 0; round < 5 && isWanted(); round += 1) {
       await new Promise((resolve) => setTimeout(resolve, 400 * (round + 1)));
       const log = await get(`/v1/logs/${trace}`).catch(() => null);
-      if (log) return put(side, { log });
+      if (log) return log;
     }
+    return null;
   };
 
   const send = (event: Event): void => {
     event.preventDefault();
     aborter.current?.abort();
-    aborter.current = new AbortController();
-    const { signal } = aborter.current;
-    shown.forEach((side) => void ask(side, signal));
+    const own = new AbortController();
+    aborter.current = own;
+    setAnswers([NOTHING, NOTHING]);
+    shown.forEach((side) => void ask(side, own));
   };
   const isRunning = answers.some((answer) => answer.isRunning);
   const setSide = (side: number, change: Partial<{ target: string; model: string }>): void => setSides((all) => all.map((one, at) => (at === side ? { ...one, ...change } : one)));
@@ -169,6 +186,7 @@ function Shown({ answer, name }: { answer: Answer; name: string }) {
         <Problem error={answer.error} />
         {answer.all !== null && (
           <p class="help">
+            {answer.status !== null && answer.status !== 200 && <><Status code={answer.status} />{answer.status === 246 && ' A guardrail failed and lets responses pass.'} </>}
             {answer.first !== null && <>First token after {milliseconds(answer.first)}. </>}
             {milliseconds(answer.all)} in all. {answer.usage && <>{integer(answer.usage.prompt_tokens)} tokens in, {integer(answer.usage.completion_tokens)} out. </>}
             {log && (

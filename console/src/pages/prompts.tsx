@@ -5,8 +5,9 @@ import { type Free, type Item, call, may } from '../client.ts';
 import { Diff } from '../editor.tsx';
 import { integer } from '../format.ts';
 import { notify, useFilters, useGet } from '../hooks.ts';
+import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
-import { Ago, Area, Badge, Code, Facts, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+import { Ago, Area, Badge, Code, Confirm, Facts, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
 
 type Prompt = Item<'/v1/prompts'>;
 const SIZE = 50;
@@ -23,11 +24,11 @@ export function Prompts() {
       <Problem error={prompts.error} retry={prompts.reload} />
       <Table
         label="Prompts"
-        rows={prompts.data?.data ?? (prompts.error ? [] : null)}
+        rows={prompts.data?.data ?? (prompts.error ? undefined : null)}
         id={(prompt) => prompt.id}
         empty="No stored prompt. POST /v1/prompts makes one: docs/prompts.md."
         columns={[
-          { name: 'Name', isLong: true, cell: (prompt) => <a href={`/console/prompts/${encodeURIComponent(prompt.slug)}`}>{prompt.name}</a> },
+          { name: 'Name', isLong: true, cell: (prompt) => <a href={`/console/prompts/${prompt.id}`}>{prompt.name}</a> },
           { name: 'Slug', isLong: true, cell: (prompt) => <code>{prompt.slug}</code> },
           { name: 'Model', isLong: true, cell: (prompt) => prompt.model ?? '–' },
           { name: 'Changed', cell: (prompt) => <Ago at={prompt.last_updated_at} /> },
@@ -39,22 +40,27 @@ export function Prompts() {
 }
 
 export function PromptPage() {
-  const { params } = useRoute();
-  const slug = params.slug ?? '';
-  const path = `/v1/prompts/${encodeURIComponent(slug)}`;
+  const named = useRoute().params.slug ?? '';
+  return (
+    <Named list="/v1/prompts" here="/console/prompts" named={named} mayList={may('prompts.list')}>
+      {(id) => <OnePrompt key={id} id={id} />}
+    </Named>
+  );
+}
+
+function OnePrompt({ id }: { id: string }) {
+  const path = `/v1/prompts/${encodeURIComponent(id)}`;
   const prompt = useGet(path);
   const versions = useGet<{ data: Free[] }>(`${path}/versions?page_size=100`);
   const [shown, setShown] = useState<number | null>(null);
   const data = prompt.data;
+  const slug: string = data?.slug ?? id;
+  const [publishing, setPublishing] = useState<Free | null>(null);
   const all = versions.data?.data ?? null;
   const viewed = all?.find((version) => version.prompt_version === shown);
-  const publish = (version: Free) => async (): Promise<void> => {
-    try {
-      await call('PUT', `${path}/makeDefault`, { version: version.prompt_version });
-      notify(`Version ${version.prompt_version} is published: requests that name no version use it.`);
-    } catch (why) {
-      notify((why as Error).message, true);
-    }
+  const publish = async (version: Free): Promise<void> => {
+    await call('PUT', `${path}/makeDefault`, { version: version.prompt_version });
+    notify(`Version ${version.prompt_version} is published: requests that name no version use it.`);
     prompt.reload();
     versions.reload();
   };
@@ -79,7 +85,7 @@ export function PromptPage() {
                 { name: 'What it is for', isLong: true, cell: (version) => version.prompt_version_description ?? '–' },
                 { name: 'Made', cell: (version) => <Ago at={version.created_at} /> },
                 { name: 'Template', cell: (version) => <button type="button" class="link" aria-expanded={shown === version.prompt_version} onClick={() => setShown(shown === version.prompt_version ? null : version.prompt_version)}>Show</button> },
-                { name: 'Change', cell: (version) => (may('prompts.publish') && version.prompt_version_status !== 'active' ? <button type="button" class="link" onClick={publish(version)}>Publish</button> : '') },
+                { name: 'Change', cell: (version) => (may('prompts.publish') && version.prompt_version_status !== 'active' ? <button type="button" class="link" onClick={() => setPublishing(version)}>Publish</button> : '') },
               ]}
             />
             {viewed && <Code label={`Template of version ${viewed.prompt_version}`} text={viewed.string} />}
@@ -90,6 +96,11 @@ export function PromptPage() {
               </>
             )}
           </Section>
+          {publishing && (
+            <Confirm title={`Publish version ${publishing.prompt_version}?`} action="Publish" onConfirm={() => publish(publishing)} onClose={() => setPublishing(null)}>
+              <p>Requests that name no version use it from then on.</p>
+            </Confirm>
+          )}
           {may('prompts.render') && <Render path={path} variables={data.variable_components?.variables ?? []} />}
         </>
       )}

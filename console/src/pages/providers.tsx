@@ -1,8 +1,8 @@
 // Providers' accounts and the state of targets: credentials' masked form, errors, latencies, circuits.
 import { useMemo, useState } from 'preact/hooks';
-import { type Free, type Item, call, may } from '../client.ts';
+import { type Free, type Item, call, may, self } from '../client.ts';
 import { cents, integer, milliseconds, percent } from '../format.ts';
-import { notify, useFilters, useGet } from '../hooks.ts';
+import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Ago, Area, Badge, Confirm, Dialog, Page, Problem, Range, Section, Table, TextField, type Tone } from '../ui.tsx';
 
@@ -20,17 +20,14 @@ export function Providers() {
   const sums = useGet(may('analytics.view') ? `/v1/analytics/groups/provider${params}&columns=cost,p95_latency,error_count,success_rate&page_size=1000` : null, 30);
   const targets = useGet<{ targets: Free[] }>(may('targets.read') ? '/v1/targets' : null, 5);
   const sum = (slug: string): Free | undefined => sums.data?.data.find((group: Free) => group.provider === slug);
+  const [closing, setClosing] = useState<{ what: string; body: Free } | null>(null);
   const reset = async (body: Free): Promise<void> => {
-    try {
-      const { reset } = await call('POST', '/v1/targets/reset', body);
-      notify(reset === 1 ? 'One circuit is closed again.' : `${integer(reset)} circuits are closed again.`);
-    } catch (why) {
-      notify((why as Error).message, true);
-    }
+    const { reset } = await call('POST', '/v1/targets/reset', body);
+    notify(reset === 1 ? 'One circuit is closed again.' : `${integer(reset)} circuits are closed again.`);
     targets.reload();
   };
   const remove = async (): Promise<void> => {
-    await call('DELETE', `/v1/providers/${encodeURIComponent(removing?.slug ?? '')}`);
+    await call('DELETE', `/v1/providers/${encodeURIComponent(removing?.id ?? '')}`);
     notify('Taken out of use.');
     providers.reload();
   };
@@ -50,11 +47,11 @@ export function Providers() {
         <Section title="Providers">
           <Table
             label="Providers"
-            rows={providers.data?.data ?? (providers.error ? [] : null)}
-            id={(provider) => `${provider.origin} ${provider.slug}`}
+            rows={providers.data?.data ?? (providers.error ? undefined : null)}
+            id={(provider) => provider.id ?? provider.slug}
             empty="No provider yet. Add one with its key, or write it into the settings file."
             columns={[
-              { name: 'Slug', isLong: true, cell: (provider) => <a href={`/console/requests${query({ provider: provider.slug, range })}`}>@{provider.slug}</a> },
+              { name: 'Slug', isLong: true, cell: (provider) => <a href={`/console/requests${query({ provider: provider.slug, workspace: self.value?.workspace_id ? '' : provider.workspace_id, range })}`}>@{provider.slug}</a> },
               { name: 'Name', isLong: true, cell: (provider) => provider.name },
               { name: 'Vendor', cell: (provider) => provider.provider },
               { name: 'Key', cell: (provider) => (provider.masked_key ? <code>{provider.masked_key}</code> : provider.origin === 'settings' ? <span class="muted">in the settings file</span> : '–') },
@@ -70,10 +67,10 @@ export function Providers() {
         </Section>
       )}
       {may('targets.read') && (
-        <Section title="Targets of this gateway" actions={may('targets.update') && (targets.data?.targets ?? []).some((target) => target.state !== 'closed' && target.state) && <button type="button" onClick={() => reset({})}>Close all circuits</button>}>
+        <Section title="Targets of this gateway" actions={may('targets.update') && (targets.data?.targets ?? []).some((target) => target.state !== 'closed' && target.state) && <button type="button" onClick={() => setClosing({ what: 'all circuits', body: {} })}>Close all circuits</button>}>
           <Table
             label="Targets"
-            rows={targets.data?.targets ?? (targets.error ? [] : null)}
+            rows={targets.data?.targets ?? (targets.error ? undefined : null)}
             id={(target, index) => `${target.config} ${target.index} ${index}`}
             empty="No target was tried that has a cb_config or is balanced by latency."
             columns={[
@@ -87,12 +84,19 @@ export function Providers() {
               { name: 'Next try', isNumber: true, cell: (target) => (target.next_try_seconds === null ? '–' : `in ${integer(Math.ceil(target.next_try_seconds))} s`) },
               { name: 'In flight', isNumber: true, cell: (target) => integer(target.in_flight) },
               { name: 'First token', isNumber: true, cell: (target) => milliseconds(target.latency_ms) },
-              { name: 'Change', cell: (target) => (may('targets.update') && target.state && target.state !== 'closed' ? <button type="button" class="link" onClick={() => reset({ config: target.config, index: target.index })}>Close</button> : '') },
+              { name: 'Change', cell: (target) => (may('targets.update') && target.state && target.state !== 'closed' ? <button type="button" class="link" onClick={() => setClosing({ what: `the circuit of ${target.index} of ${target.config}`, body: { config: target.config, index: target.index } })}>Close</button> : '') },
             ]}
           />
         </Section>
       )}
       {isAdding && <Add onClose={() => { setAdding(false); providers.reload(); }} />}
+      {closing && (
+        <Confirm title="Close circuits?" action="Close" onConfirm={() => reset(closing.body)} onClose={() => setClosing(null)}>
+          <p>
+            Closes <bdi>{closing.what}</bdi>: requests are sent there again, whether the target has recovered or not.
+          </p>
+        </Confirm>
+      )}
       {removing && (
         <Confirm title="Take this provider out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(null)}>
           <p>
@@ -111,8 +115,8 @@ function Add({ onClose }: { onClose: () => void }) {
   const [key, setKey] = useState('');
   const [more, setMore] = useState('');
   const [error, setError] = useState<Error | null>(null);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
+  const [isBusy, run] = useBusy();
+  const add = async (): Promise<void> => {
     setError(null);
     try {
       const configurations = more.trim() ? { configurations: JSON.parse(more) as unknown } : {};
@@ -122,6 +126,10 @@ function Add({ onClose }: { onClose: () => void }) {
     } catch (why) {
       setError(why as Error);
     }
+  };
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    void run(add);
   };
   return (
     <Dialog title="Add a provider" onClose={onClose}>
@@ -138,7 +146,7 @@ function Add({ onClose }: { onClose: () => void }) {
           <button type="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" disabled={isBusy}>
             Add
           </button>
         </div>

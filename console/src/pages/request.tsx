@@ -6,6 +6,7 @@ import { curl, dataBase } from '../curl.ts';
 import { bytes, cents, integer, milliseconds } from '../format.ts';
 import { useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
+import { handOver } from './explain.tsx';
 import { Badge, Code, Copy, Facts, Page, Problem, Section, Status, Table, Time } from '../ui.tsx';
 
 export function RequestPage() {
@@ -32,7 +33,7 @@ export function RequestPage() {
                 ['Model', metrics.ai_model],
                 ['Model of the response', metrics.response_model],
                 ['Provider', metrics.virtual_key ? `${metrics.virtual_key} (${metrics.ai_org})` : metrics.ai_org],
-                ['Config', metrics.config && (may('configs.read') && !metrics.config.startsWith('inline-') ? <a href={`/console/configs/${encodeURIComponent(metrics.config)}`}>{metrics.config}</a> : metrics.config)],
+                ['Config', metrics.config && (may('configs.read') && !metrics.config.startsWith('inline-') ? <a href={`/console/configs/${encodeURIComponent(metrics.config)}${query({ workspace: metrics.workspace_slug })}`}>{metrics.config}</a> : metrics.config)],
                 ['Target', metrics.last_used_option_index],
                 ['Key', metrics.api_key_id ? <a href={`/console/requests${query({ key: metrics.api_key_id })}`}>{metrics.api_key_name ?? metrics.api_key_id}</a> : metrics.api_key_name],
                 ['Workspace', metrics.workspace_slug],
@@ -74,12 +75,12 @@ function Actions({ log }: { log: Free }) {
   if (log.metrics.config && !log.metrics.config.startsWith('inline-')) headers['x-gateway-config'] = log.metrics.config;
   else if (log.metrics.virtual_key) headers['x-gateway-provider'] = `@${log.metrics.virtual_key}`;
   const text = curl(dataBase(), log.request.url, log.request.method, headers, body ?? (log.request.method === 'POST' ? {} : undefined));
-  const described = JSON.stringify({ method: log.request.method, path: log.request.url, headers, ...(body === undefined ? { body: { model: log.metrics.requested_model ?? log.metrics.ai_model, messages: [{ role: 'user', content: 'Hello' }] } } : { body }) });
+  const described = { method: log.request.method, path: log.request.url, headers, ...(body === undefined ? { body: { model: log.metrics.requested_model ?? log.metrics.ai_model, messages: [{ role: 'user', content: 'Hello' }] } } : { body }) };
   return (
     <>
       <Copy text={text} label="Copy as curl" />
-      {may('explain.read') && described.length < 16_000 && (
-        <a class="button" href={`/console/explain${query({ request: described })}`}>
+      {may('explain.read') && (
+        <a class="button" href="/console/explain" onClick={() => handOver(described)}>
           Explain
         </a>
       )}

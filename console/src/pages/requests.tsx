@@ -3,19 +3,15 @@ import { useMemo } from 'preact/hooks';
 import { type Free, may } from '../client.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
+import { ERROR_STATUSES } from '../judged.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Badge, Choice, type Column, Page, Pager, Problem, Range, Status, Table, TextField, Time } from '../ui.tsx';
 
 const SIZE = 50;
 
 /** Statuses of a filter; the API takes a list. */
-const STATUSES: [string, string][] = [['', 'All'], ['errors', 'Errors'], ['200', '200'], ['246', '246 (guardrail, passed on)'], ['400', '400'], ['401', '401'], ['403', '403'], ['404', '404'], ['412', '412 (limits)'], ['429', '429'], ['446', '446 (guardrail)'], ['499', '499 (client left)'], ['500', '500'], ['502', '502'], ['503', '503'], ['504', '504']];
-const ERRORS = [...range(400, 431), 446, 451, 499, ...range(500, 512), 529].join(',');
+const STATUSES: [string, string][] = [['', 'All'], ['errors', 'Errors, by status'], ['200', '200'], ['246', '246 (guardrail, passed on)'], ['400', '400'], ['401', '401'], ['403', '403'], ['404', '404'], ['412', '412 (limits)'], ['429', '429'], ['446', '446 (guardrail)'], ['499', '499 (client left)'], ['500', '500'], ['502', '502'], ['503', '503'], ['504', '504']];
 const CACHE: [string, string][] = [['', 'All'], ['hit', 'Hit'], ['semantic_hit', 'Semantic hit'], ['miss', 'Miss'], ['refresh', 'Refresh'], ['disabled', 'Disabled']];
-
-function range(from: number, to: number): number[] {
-  return Array.from({ length: to - from + 1 }, (_, at) => from + at);
-}
 
 /** `a=b, c=d` as the JSON object of the API. */
 export function metadataFilter(text: string | undefined): string {
@@ -29,7 +25,7 @@ export function metadataFilter(text: string | undefined): string {
 export function logParams(filters: Free): Free {
   return {
     ...rangeParams(filters.range, '24h'),
-    status_code: filters.status === 'errors' ? ERRORS : filters.status,
+    status_code: filters.status === 'errors' ? ERROR_STATUSES : filters.status,
     ai_model: filters.model,
     virtual_keys: filters.provider,
     api_key_ids: filters.key,
@@ -102,11 +98,12 @@ export function Requests() {
         {text('Metadata', 'metadata', 'team=search')}
         {text('Trace id', 'trace')}
       </div>
+      {filters.status === 'errors' && <p class="note">By the status of the response: streams that broke after they had begun with 200 count as errors in sums, and are not in this list.</p>}
       <Problem error={logs.error} retry={logs.reload} />
       <Table
         label="Requests"
         columns={COLUMNS}
-        rows={logs.data?.data ?? (logs.error ? [] : null)}
+        rows={logs.data?.data ?? (logs.error ? undefined : null)}
         id={(log) => log.id}
         empty={
           isFiltered ? (

@@ -1,9 +1,9 @@
-// Sign-in with a service key. The key is sent once, and is not kept in the page.
+// Sign-in with a service key, as a page or above the page whose session has ended. The key is sent once, and is not kept in the page.
 import { useRef, useState } from 'preact/hooks';
-import { signIn, signedOutWhy } from '../client.ts';
-import { Field, Problem } from '../ui.tsx';
+import { leave, signIn, signedOutWhy } from '../client.ts';
+import { Dialog, Field, Problem } from '../ui.tsx';
 
-export function SignIn() {
+function useSignIn() {
   const field = useRef<HTMLInputElement>(null);
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -22,23 +22,40 @@ export function SignIn() {
       setBusy(false);
     }
   };
+  return { field, error, isBusy, submit };
+}
+
+function Fields({ form }: { form: ReturnType<typeof useSignIn> }) {
+  return (
+    <>
+      {signedOutWhy.value && (
+        <p class="note" role="status">
+          {signedOutWhy.value}
+        </p>
+      )}
+      <Field label="Service key" help="The first start wrote an administrator's key into administrator.key in the state directory; its path is in the log.">
+        {(id, help) => <input id={id} ref={form.field} type="password" aria-describedby={help} autocomplete="current-password" autofocus required spellcheck={false} />}
+      </Field>
+      <Problem error={form.error} />
+    </>
+  );
+}
+
+const Send = ({ isBusy }: { isBusy: boolean }) => (
+  <button class="primary" type="submit" disabled={isBusy}>
+    {isBusy ? 'Signing in …' : 'Sign in'}
+  </button>
+);
+
+export function SignIn() {
+  const form = useSignIn();
   return (
     <main class="sign-in">
-      <form class="card" onSubmit={submit}>
+      <form class="card" onSubmit={form.submit}>
         <h1>Turnpike console</h1>
         <p class="muted">Sign in with a service key. You can do here what the key can do by API, and nothing else.</p>
-        {signedOutWhy.value && (
-          <p class="note" role="status">
-            {signedOutWhy.value}
-          </p>
-        )}
-        <Field label="Service key" help="The first start wrote an administrator's key into administrator.key in the state directory; its path is in the log.">
-          {(id, help) => <input id={id} ref={field} type="password" aria-describedby={help} autocomplete="current-password" autofocus required spellcheck={false} />}
-        </Field>
-        <Problem error={error} />
-        <button class="primary" type="submit" disabled={isBusy}>
-          {isBusy ? 'Signing in …' : 'Sign in'}
-        </button>
+        <Fields form={form} />
+        <Send isBusy={form.isBusy} />
         {!window.isSecureContext && (
           <p class="note">
             This page came over plain HTTP from another machine: a browser keeps no session then. Give <code>listen.control</code> a certificate, or forward the port:{' '}
@@ -48,5 +65,24 @@ export function SignIn() {
         <p class="help">A session ends after an hour without a call, and eight hours after sign-in.</p>
       </form>
     </main>
+  );
+}
+
+/** Above the page, which keeps what was written there. Another key than before begins anew. */
+export function SignInAgain() {
+  const form = useSignIn();
+  return (
+    <Dialog title="Sign in again" isKept onClose={() => undefined}>
+      <form class="form" onSubmit={form.submit}>
+        <Fields form={form} />
+        <p class="help">What you have written stays below this dialog, if you sign in with the same key.</p>
+        <div class="actions end">
+          <button type="button" onClick={() => leave('The session has ended.')}>
+            Leave the page
+          </button>
+          <Send isBusy={form.isBusy} />
+        </div>
+      </form>
+    </Dialog>
   );
 }

@@ -4,6 +4,7 @@ import { Chart } from '../chart.tsx';
 import { type Free } from '../client.ts';
 import { cents, csv, integer, percent, short } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
+import { priceNote, unpricedOf } from '../judged.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Badge, Choice, type Column, Page, Problem, Range, Section, Stat, Table, TextField } from '../ui.tsx';
 
@@ -24,17 +25,19 @@ export function Spend() {
   const groups = useGet(isReady ? `/v1/analytics/groups/${name}${params}${isOwn ? '' : `&columns=${COLUMNS}&order_by=cost`}&page_size=${SIZE}` : null);
   const cost = useGet(`/v1/analytics/graphs/cost${params}&timezone=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)}`);
   const member = by === 'users' ? 'user' : by === 'metadata' ? 'metadata_value' : by;
-  const rows: Free[] | null = groups.data?.data ?? (groups.error || !isReady ? [] : null);
+  const rows: Free[] | null | undefined = groups.data?.data ?? (groups.error ? undefined : isReady ? null : []);
+  const isPart = Boolean(rows && groups.data && groups.data.total > rows.length);
   const points: Free[] = cost.data?.data_points ?? [];
-  const times = useMemo(() => (cost.data?.summary.total ? points.map((point) => new Date(point.timestamp).getTime() / 1000) : []), [cost.data]);
+  const hasAny = rows && isReady ? rows.length > 0 : Boolean(cost.data?.summary.total);
+  const times = useMemo(() => (hasAny ? points.map((point) => new Date(point.timestamp).getTime() / 1000) : []), [cost.data, hasAny]);
   const series = useMemo(() => [{ name: 'Cost', values: points.map((point) => (point.total ?? null) as number | null), color: 'accent' as const, isFilled: true }], [cost.data]);
   const all = rows?.reduce((sum, row) => sum + (Number(row.cost) || 0), 0) ?? 0;
-  const unpriced = rows?.reduce((sum, row) => sum + (row.unpriced_requests ?? 0), 0) ?? 0;
+  const unpriced = unpricedOf(cost.data?.summary);
   const label = (row: Free): string => row.name ?? row[member] ?? 'none';
   const link = (row: Free) => {
     const filter = FILTERS[by];
     const value = row[member];
-    return filter && value !== null ? <a href={`/console/requests${query({ range, [filter]: value })}`}>{label(row)}</a> : label(row);
+    return filter && value !== null ? <a href={`/console/requests${query({ range, workspace: filters.workspace, [filter]: value })}`}>{label(row)}</a> : label(row);
   };
   const columns: Column<Free>[] = [
     { name: BY.find(([value]) => value === by)?.[1] ?? by, isLong: true, cell: link, by: label },
@@ -69,7 +72,7 @@ export function Spend() {
           {by === 'metadata' && <TextField label="Name of the metadata" value={filters.name ?? ''} onInput={(name) => setFilters({ name }, true)} placeholder="team" />}
           <Range value={range} onChange={(range) => setFilters({ range })} />
           <button type="button" onClick={save} disabled={!rows?.length}>
-            Save as CSV
+            {isPart ? `Save the first ${integer(rows?.length)} as CSV` : 'Save as CSV'}
           </button>
         </>
       }
@@ -78,14 +81,15 @@ export function Spend() {
       <div class="stats">
         <Stat name="Cost" value={cents(cost.data?.summary.total)} />
         <Stat name="Average of a request" value={cents(cost.data?.summary.avg)} />
-        <Stat name="Requests without a price" value={integer(unpriced)} tone={unpriced ? 'warn' : undefined} note={unpriced ? 'No budget counts what they cost. prices.overlay in the settings gives prices.' : 'every one has a price'} />
+        <Stat name="Requests without a price" value={integer(unpriced)} tone={unpriced ? 'warn' : undefined} note={priceNote(unpriced)} />
       </div>
       <div class="card">
-        <Chart label="Cost in time" times={times} series={series} format={cents} />
+        {cost.data && <Chart label="Cost in time" times={times} series={series} format={cents} />}
+        {!cost.data && !cost.error && <p class="loading" role="status">Loading …</p>}
       </div>
       <Section title={`By ${BY.find(([value]) => value === by)?.[1]?.toLowerCase() ?? by}`}>
         <Table label="Spend" columns={columns} rows={rows} id={(row) => String(row[member])} order={filters.order ?? 'Cost:desc'} onOrder={(order) => setFilters({ order }, true)} empty={isReady ? 'Nothing was requested in this time.' : 'Write the name of the metadata to group by, such as team.'} />
-        {rows && groups.data && groups.data.total > rows.length && <p class="muted">The first {integer(rows.length)} of {integer(groups.data.total)} are shown.</p>}
+        {isPart && <p class="muted">The first {integer(rows?.length)} of {integer(groups.data?.total)} are shown, and saved as CSV.</p>}
       </Section>
     </Page>
   );
