@@ -137,7 +137,7 @@ fn responses(route: &Route) -> Map<String, Value> {
     let needs_key = route.access != Access::Open;
     for (status, name, _) in ERRORS {
         let is_possible = match *status {
-            "400" => needs_key && (has_body || route.parameters().next().is_some()),
+            "400" => has_body && needs_key || route.parameters().next().is_some(),
             "401" => needs_key && route.access != Access::Link,
             "404" => route.path.contains('{'),
             "409" | "507" => route.change.is_some(),
