@@ -5,14 +5,18 @@
 use crate::support::client::client;
 use crate::support::packages::{self, ready};
 use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
+use crate::support::upstream::{Connection, Upstream};
 use crate::support::wait::until;
 use crate::support::{Gateway, gateway, report};
 use flate2::read::GzDecoder;
-use reqwest::{Method, RequestBuilder, Response};
+use reqwest::{Method, RequestBuilder, Response, Url};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 const COOKIE: &str = "__Host-turnpike-console";
@@ -138,6 +142,7 @@ async fn a_session_counts_for_the_page_alone() {
         &[("x-turnpike-console", "1"), ("sec-fetch-site", "same-site")],
         &[("x-turnpike-console", "1"), ("sec-fetch-site", "cross-site")],
         &[("x-turnpike-console", "1"), ("sec-fetch-site", "none")],
+        &[("x-turnpike-console", "1"), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
     ] {
         assert_eq!(status(bare(Method::GET, pairs)).await, 401, "{pairs:?}");
         assert_eq!(status(bare(Method::POST, pairs)).await, 401, "{pairs:?}");
@@ -161,6 +166,49 @@ async fn a_session_counts_for_the_page_alone() {
     let data = client().get(format!("{}/v1/api-keys/self", gateway.data_url()));
     let data = data.header("cookie", format!("{COOKIE}={cookie}")).header("x-turnpike-console", "1");
     assert_eq!(status(data.header("sec-fetch-site", "same-origin")).await, 401);
+}
+
+/// The key is looked for as at every other control route.
+#[tokio::test]
+async fn a_session_has_the_key_by_which_its_client_was_identified() {
+    let gateway = gateway();
+    let begin = async |pairs: &[(&'static str, &str)]| {
+        let call = client().post(format!("{}/console/session", gateway.control_url()));
+        pairs.iter().fold(call, |call, (name, value)| call.header(*name, *value)).send().await.unwrap()
+    };
+    let name = async |call: RequestBuilder| {
+        let own: Value = call.send().await.unwrap().json().await.unwrap();
+        own["name"].as_str().map(str::to_owned)
+    };
+    let own = |cookie: &str| of_page(&gateway, Method::GET, "/v1/api-keys/self", cookie);
+    let lower = format!("bearer {OPERATOR_KEY}");
+    for pairs in [
+        &[("authorization", lower.as_str())][..],
+        &[("authorization", OPERATOR_KEY)],
+        &[("x-api-key", OPERATOR_KEY)],
+        &[("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", OPERATOR_KEY)],
+        &[("authorization", "Bearer sk-of-a-provider"), ("x-api-key", OPERATOR_KEY)],
+        &[("x-gateway-api-key", OPERATOR_KEY), ("authorization", "Bearer sk-of-a-provider")],
+    ] {
+        let begun = begin(pairs).await;
+        assert_eq!(begun.status(), 200, "{pairs:?}");
+        assert_eq!(name(own(&value(&begun))).await.as_deref(), Some("operator"), "{pairs:?}");
+    }
+    for pairs in [&[][..], &[("authorization", "Basic dXNlcjpwYXNz")], &[("x-api-key", "wrong")]] {
+        let refused = begin(pairs).await;
+        assert_eq!(
+            (refused.status().as_u16(), refused.headers().get("set-cookie")),
+            (401, None),
+            "{pairs:?}"
+        );
+    }
+    let cookie = sign_in(&gateway, OPERATOR_KEY).await;
+    // A proxy in front with a password of its own; a call with a key of its own.
+    let behind = own(&cookie).header("authorization", "Basic dXNlcjpwYXNz");
+    assert_eq!(name(behind).await.as_deref(), Some("operator"));
+    assert_eq!(name(own(&cookie).header("x-api-key", KEY)).await.as_deref(), Some("tests"));
+    // A session begins with a key, not with another session.
+    assert_eq!(status(of_page(&gateway, Method::POST, "/console/session", &cookie)).await, 401);
 }
 
 #[tokio::test]
@@ -227,6 +275,112 @@ async fn the_playground_sends_what_the_data_port_would() {
     assert_eq!(wrong.status(), 400);
     let error: Value = wrong.json().await.unwrap();
     assert!(error["error"]["message"].as_str().unwrap().contains("temperature"), "{error}");
+}
+
+/// A call of the playground, with a config.
+fn chat(gateway: &Gateway, trace: &str, config: &Value, body: &Value) -> RequestBuilder {
+    let url = format!("{}/console/chat/completions?trace_id={trace}", gateway.control_url());
+    let url = Url::parse_with_params(&url, [("config", config.to_string())]).unwrap();
+    client().post(url).header("x-gateway-api-key", KEY).json(body)
+}
+
+#[tokio::test]
+async fn the_playground_shows_status_headers_and_content_type_of_the_data_port() {
+    let gateway = gateway();
+    let upstream = Upstream::start(|mut connection: Connection| async move {
+        while connection.request().await.is_some() {
+            // JSON that begins with white space.
+            connection
+                .send_json(
+                    "\n {\"id\":\"c\",\"object\":\"chat.completion\",\"created\":1,\"model\":\"gpt-4o-mini\",\"choices\":[{\"index\":0,\
+                     \"message\":{\"role\":\"assistant\",\"content\":\"Hello\"},\"finish_reason\":\"stop\"}]}",
+                )
+                .await;
+        }
+    })
+    .await;
+    let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "hidden"}]});
+    for (deny, wanted) in [(None, 200), (Some(false), 246), (Some(true), 446)] {
+        let mut config = json!({"provider": "openai", "api_key": "k", "custom_host": upstream.url()});
+        if let Some(deny) = deny {
+            config["input_guardrails"] =
+                json!([{"default.contains": {"operator": "none", "words": ["hidden"]}, "deny": deny}]);
+        }
+        let trace = Uuid::now_v7().to_string();
+        let response = chat(&gateway, &trace, &config, &body).send().await.unwrap();
+        assert_eq!(response.status(), wanted, "{deny:?}");
+        let headers = response.headers().clone();
+        assert!(headers["content-type"].to_str().unwrap().starts_with("application/json"), "{headers:?}");
+        assert_eq!(headers["x-gateway-trace-id"], trace.as_str(), "{headers:?}");
+        let text = response.text().await.unwrap();
+        assert_eq!(text.contains("Hello"), wanted != 446, "{text}");
+        assert_eq!(headers.contains_key("x-gateway-cache-status"), wanted != 446, "{headers:?}");
+        assert_eq!(gateway.access_line(&trace).await["status"], wanted);
+    }
+}
+
+/// Also before the first byte. What is held of its body is counted as long as it runs.
+#[tokio::test]
+async fn a_client_that_leaves_the_playground_ends_its_request() {
+    const SIZE: usize = 1 << 20;
+    let gateway = gateway();
+    let arrived = Arc::new(Notify::new());
+    let gone = Arc::new(Notify::new());
+    let notify = (Arc::clone(&arrived), Arc::clone(&gone));
+    let upstream = Upstream::start(move |mut connection: Connection| {
+        let (arrived, gone) = notify.clone();
+        async move {
+            let Some(request) = connection.request().await else { return };
+            if request.contains("\"stream\":true") {
+                let event = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"gpt-4o-mini\",\
+                             \"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":null}]}\n\n";
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+                connection.write(&format!("{head}{:x}\r\n{event}\r\n", event.len())).await;
+            }
+            arrived.notify_one();
+            // It never ends; the gateway closes.
+            assert_eq!(connection.request().await, None);
+            gone.notify_one();
+        }
+    })
+    .await;
+    let config = json!({"provider": "openai", "api_key": "k", "custom_host": upstream.url()});
+    let held = async || gateway.metric("turnpike_held_bytes").await.unwrap();
+    for stream in [false, true] {
+        let trace = Uuid::now_v7().to_string();
+        let content = "a".repeat(SIZE);
+        let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": content}], "stream": stream});
+        let call = chat(&gateway, &trace, &config, &body);
+        if stream {
+            let mut response = call.send().await.unwrap();
+            assert!(response.chunk().await.unwrap().is_some());
+            arrived.notified().await;
+            assert!(held().await >= SIZE as f64);
+            drop(response);
+        } else {
+            let call = tokio::spawn(call.send());
+            arrived.notified().await;
+            assert!(held().await >= SIZE as f64);
+            call.abort();
+            assert!(call.await.unwrap_err().is_cancelled());
+        }
+        tokio::time::timeout(Duration::from_secs(20), gone.notified()).await.unwrap();
+        let line = gateway.access_line(&trace).await;
+        // Of a stream that was begun: the status that was sent.
+        assert_eq!(line["status"], if stream { 200 } else { 499 }, "{line}");
+        assert_eq!(line["error_code"], "caller_left", "{line}");
+        until("the body is given back", async || (held().await < SIZE as f64).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn the_playground_takes_bodies_of_more_than_other_routes() {
+    let gateway = gateway();
+    let content = "a".repeat(3 << 20);
+    let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": content}]});
+    let trace = Uuid::now_v7().to_string();
+    assert_eq!(status(chat(&gateway, &trace, &json!({"provider": "@emulator"}), &body)).await, 200);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use memory::auth::ClientIdentity;
 use memory::auth::roles::{self, DataAccess};
 use memory::ledger::analytics::budget::Held;
 use memory::limits::Limits;
+use memory::net::inbound::axum_bridge::Departure;
 use memory::state::Shared;
 use memory::state::held_bytes::Hold;
 use memory::state::snapshot::SettingsSnapshot;
@@ -42,6 +43,10 @@ pub(super) struct Call {
     pub now: Timestamp,
     pub trail: Trail,
     pub arrival: Arrival,
+    /// Whether the client is still there.
+    pub departure: Option<Departure>,
+    /// What is held of the body, until the call is over.
+    pub held: Hold,
     /// What is held of an answer, until the call is over.
     pub answer: Arc<Mutex<Hold>>,
 }

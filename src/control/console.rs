@@ -55,7 +55,7 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .query(chat::QUERY)
     .of_members(chat::BODY)
-    .takes(MaxBody::Large)
+    .takes(MaxBody::Settings)
     .on_control_port_only(),
 ];
 

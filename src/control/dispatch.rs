@@ -88,8 +88,7 @@ async fn serve(
     };
     trail.workspace = identity.workspace;
     // Not before the client is known: else anyone could fill the memory, and a thread with reading JSON.
-    let read = read_body(route, &shared, &parts.headers, body).await;
-    let ReadBody { bytes, held } = match read {
+    let ReadBody { bytes, held } = match read_body(route, &shared, &parts.headers, body).await {
         Ok(read) => read,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
@@ -122,9 +121,11 @@ async fn serve(
         trail: trail.clone(),
         answer: Arc::new(Mutex::new(shared.held_bytes.holder())),
         arrival: arrival(&parts, port, &shared),
+        departure: parts.extensions.remove::<Departure>(),
+        held,
     };
-    let reply = run(route, call, parts.extensions.remove::<Departure>()).await;
-    drop((place, held));
+    let reply = run(route, call).await;
+    drop(place);
     match reply {
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
@@ -169,8 +170,9 @@ fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>, trusted: &Trusted
 }
 
 /// Runs a route. What only reads is given up where its client leaves; a change that was begun is finished, so that what is stored is in
-/// force.
-async fn run(route: &Route, call: Call, departure: Option<Departure>) -> Result<Reply, Error> {
+/// force. Any other route has the client's departure in its call.
+async fn run(route: &Route, call: Call) -> Result<Reply, Error> {
+    let departure = call.departure.clone();
     let running = (route.run)(call);
     match departure.filter(|_| route.method == "GET" && route.change.is_none()) {
         None => running.await,

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
-    content_type: &'static str,
     body: Body,
+    /// With the content type.
     headers: HeaderMap,
     /// What of the request was not used.
     warnings: Vec<String>,
@@ -50,7 +50,8 @@ impl Reply {
     }
 
     fn of(content_type: &'static str, body: Body) -> Self {
-        Self { status: StatusCode::OK, content_type, body, headers: HeaderMap::new(), warnings: Vec::new() }
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+        Self { status: StatusCode::OK, body, headers, warnings: Vec::new() }
     }
 
     /// Adds a header; one with a value that no header can have is left out.
@@ -59,6 +60,13 @@ impl Reply {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
         }
+        self
+    }
+
+    /// Adds headers, which count in place of those that are there: also a content type.
+    #[must_use]
+    pub(crate) fn with_headers(mut self, headers: HeaderMap) -> Self {
+        self.headers.extend(headers);
         self
     }
 
@@ -86,7 +94,6 @@ impl IntoResponse for Reply {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         if let Some(warnings) = warnings_header(&self.warnings) {
             response.headers_mut().insert(WARNINGS, warnings);
         }

@@ -10,9 +10,11 @@ use super::seal;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{AUTHORIZATION, COOKIE, HeaderValue, ORIGIN, SET_COOKIE};
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::header::{COOKIE, HeaderValue, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
+use memory::auth::control_keys;
+use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::state::Shared;
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -94,6 +96,16 @@ impl Sessions {
         (!is_ended).then_some(session)
     }
 
+    /// The cookie of a new session, with that key of a request by which its client was identified; `None` where there is none, or it is too
+    /// long.
+    fn begin(&self, keys: Vec<Vec<u8>>, now: Timestamp) -> Option<HeaderValue> {
+        let snapshot = self.shared.settings_arc();
+        let is_good = |key: &Vec<u8>| snapshot.service_keys.identify(key, now).is_ok();
+        let key = String::from_utf8(keys.into_iter().find(is_good)?).ok()?;
+        let now = now.as_second();
+        self.cookie(&Session { id: Uuid::now_v7(), key, begun: now, used: now }, now)
+    }
+
     fn end(&self, session: &Session, now: i64) {
         let mut ended = self.ended.lock();
         ended.retain(|_, end| *end > now);
@@ -119,37 +131,40 @@ pub(super) async fn carry(
     next: Next,
 ) -> Response {
     let now = Timestamp::now().as_second();
-    let names = sessions.shared.settings().settings.prefixed_headers("api-key");
+    let snapshot = sessions.shared.settings_arc();
     let is_session_route = request.uri().path() == PATH;
     let begins = is_session_route && request.method() == Method::POST;
     let ends = is_session_route && request.method() == Method::DELETE;
-    let presented = presented_key(request.headers(), &names);
-    let session = sessions.find(&request, now).filter(|_| presented.is_none());
+    let keys = control_keys(request.headers(), &snapshot.service_keys);
+    let session = sessions.find(&request, now).filter(|_| keys.is_empty() && !begins);
     let is_poll = request.headers().get(HEADER).is_some_and(|value| value == POLL);
     // No route reads cookies.
     request.headers_mut().remove(COOKIE);
-    if let (Some(session), Some(name)) = (&session, names.first())
-        && let Ok(mut key) = HeaderValue::from_str(&session.key)
+    if begins {
+        // A session carries a key that was sent, and not one that a certificate stands for.
+        request.extensions_mut().remove::<ClientCertificate>();
+    }
+    if let (Some(session), Some(name)) = (&session, snapshot.service_keys.headers.first())
+        && let Ok(mut key) = HeaderValue::from_bytes(session.key.as_bytes())
     {
         key.set_sensitive(true);
         request.headers_mut().insert(name, key);
     }
     let mut response = next.run(request).await;
-    let cookie = match (session, presented) {
+    let cookie = match session {
         _ if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => None,
-        (session, _) if ends && response.status().is_success() => {
+        session if ends && response.status().is_success() => {
             session.iter().for_each(|session| sessions.end(session, now));
             set_cookie("", 0)
         }
-        (_, Some(key)) if begins && response.status().is_success() => {
-            let session = Session { id: Uuid::now_v7(), key, begun: now, used: now };
-            let Some(cookie) = sessions.cookie(&session, now) else {
-                let message = "The key or token is too long for a cookie. Sign in with a service key.";
+        _ if begins && response.status().is_success() => {
+            let Some(cookie) = sessions.begin(keys, Timestamp::now()) else {
+                let message = "The key or token is too long for a cookie, or has just ended. Sign in with a service key.";
                 return error::response(Error::bad_request(message));
             };
             Some(cookie)
         }
-        (Some(session), _) if !is_poll && now - session.used >= RENEWED_AFTER => {
+        Some(session) if !is_poll && now - session.used >= RENEWED_AFTER => {
             sessions.cookie(&Session { used: now, ..session }, now)
         }
         _ => None,
@@ -161,7 +176,8 @@ pub(super) async fn carry(
 /// Whether the page itself sends it: no page of another origin can send its header or this `Sec-Fetch-Site`, and a change has an
 /// `Origin`, which is compared with the host where every request to this port is (`origin_guard`).
 fn is_of_page(method: &Method, headers: &HeaderMap) -> bool {
-    let is_own = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
+    let mut sites = headers.get_all("sec-fetch-site").iter().peekable();
+    let is_own = sites.peek().is_some() && sites.all(|site| site == "same-origin");
     let reads = matches!(*method, Method::GET | Method::HEAD);
     is_own && headers.contains_key(HEADER) && (reads || headers.contains_key(ORIGIN))
 }
@@ -171,14 +187,6 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.filter(|(name, _)| *name == NAME).map(|(_, value)| value).take(4)
-}
-
-/// The key of a request: in the gateway's own header, or the bearer.
-fn presented_key(headers: &HeaderMap, names: &[HeaderName]) -> Option<String> {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let own = names.iter().find_map(text);
-    let bearer = || text(&AUTHORIZATION).map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
-    own.or_else(bearer).map(|key| key.trim().to_owned())
 }
 
 fn set_cookie(text: &str, seconds: i64) -> Option<HeaderValue> {
@@ -218,13 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn the_own_header_counts_before_the_bearer() {
-        let mut headers = HeaderMap::new();
-        let names = [HeaderName::from_static("x-gateway-api-key")];
-        assert_eq!(presented_key(&headers, &names), None);
-        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer two"));
-        assert_eq!(presented_key(&headers, &names).as_deref(), Some("two"));
-        headers.insert("x-gateway-api-key", HeaderValue::from_static(" one "));
-        assert_eq!(presented_key(&headers, &names).as_deref(), Some("one"));
+    fn a_second_site_makes_a_request_foreign() {
+        let is_of_page = |sites: &[&'static str]| {
+            let mut headers =
+                HeaderMap::from_iter([(HEADER.parse().unwrap(), HeaderValue::from_static("1"))]);
+            for site in sites {
+                headers.append("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            is_of_page(&Method::GET, &headers)
+        };
+        assert!(is_of_page(&["same-origin"]));
+        for sites in
+            [&[][..], &["cross-site"], &["same-origin", "cross-site"], &["cross-site", "same-origin"]]
+        {
+            assert!(!is_of_page(sites), "{sites:?}");
+        }
     }
 }

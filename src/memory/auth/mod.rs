@@ -144,6 +144,15 @@ pub(crate) fn authenticate_control(
     identified.map_err(|error| if is_in_query() { key_in_query() } else { error })
 }
 
+/// The keys that the headers of a client of a control route have, in the order in which [`authenticate_control`] looks at them: it takes
+/// the first that is good.
+pub fn control_keys(headers: &HeaderMap, keys: &ServiceKeys) -> Vec<Vec<u8>> {
+    match own_header(headers, keys) {
+        Some((_, value)) => vec![value.as_bytes().trim_ascii().to_vec()],
+        None => client_keys::find(headers, &Uri::default()).map(|found| found.key.into_owned()).collect(),
+    }
+}
+
 /// The provider's key that the client has sent: the first one that is no service key.
 ///
 /// # Errors

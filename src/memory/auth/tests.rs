@@ -148,6 +148,29 @@ fn the_control_plane_always_demands_a_key() {
 }
 
 #[test]
+fn the_keys_of_a_control_route_are_those_of_the_headers() {
+    for (lines, wanted) in [
+        (&[("authorization", "bearer one")][..], &["one"][..]),
+        (&[("authorization", "Bearer  one "), ("x-api-key", "two")], &["one", "two"]),
+        (&[("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", " two ")], &["two"]),
+        (&[("authorization", "Basic dXNlcjpwYXNz")], &[]),
+        (&[("x-gateway-api-key", " own "), ("authorization", "Bearer one"), ("x-api-key", "two")], &["own"]),
+        (&[("x-gateway-api-key", ""), ("authorization", "one")], &["one"]),
+        (&[("cookie", "key=a")], &[]),
+    ] {
+        let mut headers = HeaderMap::new();
+        lines.iter().for_each(|(name, value)| {
+            headers.append(*name, HeaderValue::from_static(value));
+        });
+        assert_eq!(
+            control_keys(&headers, &keys(KEYS)),
+            wanted.iter().map(|key| key.as_bytes()).collect::<Vec<_>>(),
+            "{lines:?}"
+        );
+    }
+}
+
+#[test]
 fn a_key_in_the_query_is_none_at_the_control_plane() {
     let headers = HeaderMap::new();
     for name in ["key", "api-key"] {

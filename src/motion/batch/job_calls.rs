@@ -101,7 +101,7 @@ impl JobCalls {
     pub async fn stream(&self, call: JobCall, chunks: mpsc::Sender<Bytes>) -> Result<(), CallFailure> {
         let (uri, headers) = self.head(&call)?;
         let request = self.request(call.method, &uri, &headers, call.body).await;
-        let response = self.planner.stream_offline(request, self.leaves.clone(), chunks).await;
+        let response = self.planner.stream_offline(request, self.leaves.clone(), None, chunks).await;
         good(response).map(drop)
     }
 

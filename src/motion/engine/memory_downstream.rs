@@ -4,11 +4,15 @@
 
 use super::downstream::Downstream;
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use words::error::Error;
+
+/// Status and headers of a response, before its body.
+pub type ResponseHead = (StatusCode, HeaderMap);
 
 /// A request, and its response as far as it was sent.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub struct MemoryDownstream {
     limit: usize,
     /// Becomes true when the client leaves.
     leaves: Option<watch::Receiver<bool>>,
+    /// Gets the head of a successful response, before its body.
+    head: Option<oneshot::Sender<ResponseHead>>,
     /// Gets the body of a successful response.
     chunks: Option<mpsc::Sender<Bytes>>,
 }
@@ -37,6 +43,7 @@ impl MemoryDownstream {
             complete: false,
             limit: usize::MAX,
             leaves: None,
+            head: None,
             chunks: None,
         }
     }
@@ -60,6 +67,24 @@ impl MemoryDownstream {
     pub(crate) fn with_chunks_to(mut self, chunks: Option<mpsc::Sender<Bytes>>) -> Self {
         self.chunks = chunks;
         self
+    }
+
+    /// Status and headers of a successful response are sent there before its body.
+    #[must_use]
+    pub(crate) fn with_head_to(mut self, head: Option<oneshot::Sender<ResponseHead>>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Keeps the header of the response, and sends it where it is to go.
+    fn begin(&mut self, header: Box<ResponseHeader>) {
+        if header.status.is_success()
+            && let Some(head) = self.head.take()
+        {
+            // Without a receiver the first chunk ends the request.
+            let _ = head.send((header.status, header.headers.clone()));
+        }
+        self.response = Some(header);
     }
 
     /// Keeps a chunk of the response's body, or sends it where it is to go.
@@ -112,7 +137,7 @@ impl Downstream for MemoryDownstream {
         for part in parts {
             self.complete |= part.is_end();
             match part {
-                HttpTask::Header(header, _) => self.response = Some(header),
+                HttpTask::Header(header, _) => self.begin(header),
                 HttpTask::Body(Some(chunk), _) if !chunk.is_empty() => self.take(chunk).await?,
                 _ => {}
             }
@@ -130,7 +155,6 @@ impl Downstream for MemoryDownstream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::StatusCode;
 
     fn downstream(status: StatusCode, chunks: Option<mpsc::Sender<Bytes>>) -> MemoryDownstream {
         let request = RequestHeader::build("GET", b"/", None).unwrap();
@@ -155,6 +179,23 @@ mod tests {
         assert_eq!(bad.into_response().unwrap().1, ["bad"]);
         drop(reader);
         assert!(good.send(body("more")).await.is_err(), "nobody reads it any more");
+    }
+
+    #[tokio::test]
+    async fn the_head_of_a_success_goes_before_its_body_and_any_other_does_not() {
+        let send = async |status: u16| {
+            let (sender, head) = oneshot::channel();
+            let request = RequestHeader::build("GET", b"/", None).unwrap();
+            let mut downstream = MemoryDownstream::new(request, None).with_head_to(Some(sender));
+            let mut header = ResponseHeader::build(status, None).unwrap();
+            header.insert_header("x-a", "b").unwrap();
+            downstream.send(vec![HttpTask::Header(Box::new(header), false)]).await.unwrap();
+            assert_eq!(downstream.sent_status(), Some(status));
+            drop(downstream);
+            head.await.ok().map(|(status, headers)| (status.as_u16(), headers["x-a"].clone()))
+        };
+        assert_eq!(send(246).await.unwrap(), (246, "b".parse().unwrap()));
+        assert_eq!(send(446).await, None);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 pub use super::attempt::GivenResponse;
 use super::error_response;
 use super::memory_downstream::MemoryDownstream;
+pub use super::memory_downstream::ResponseHead;
 use super::orchestrator::Admitted;
 use super::planner::Planner;
 use super::record_builder::RecordSource;
@@ -22,7 +23,7 @@ use memory::auth::ClientIdentity;
 use memory::limits::{Advance, AdvanceEstimate};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use words::api::body::Body;
 use words::api::operation::BodyKind;
 use words::error::Error;
@@ -68,11 +69,11 @@ impl Planner {
         request: OfflineRequest<'_>,
         leaves: watch::Receiver<bool>,
     ) -> Result<OfflineResponse, String> {
-        self.send_offline(request, leaves, None).await
+        self.send_offline(request, leaves, None, None).await
     }
 
-    /// Runs a request to its end, and sends the body of a successful response to `chunks` as it arrives; that of any other response is
-    /// in the result. A receiver that is dropped ends the request.
+    /// Runs a request to its end, and sends the body of a successful response to `chunks` as it arrives, and its head to `head` before
+    /// that, where anyone wants it; any other response is in the result. A receiver that is dropped ends the request.
     ///
     /// # Errors
     /// Why there is no complete response: what was sent to `chunks` is not whole.
@@ -80,9 +81,10 @@ impl Planner {
         &self,
         request: OfflineRequest<'_>,
         leaves: watch::Receiver<bool>,
+        head: Option<oneshot::Sender<ResponseHead>>,
         chunks: mpsc::Sender<Bytes>,
     ) -> Result<OfflineResponse, String> {
-        self.send_offline(request, leaves, Some(chunks)).await
+        self.send_offline(request, leaves, head, Some(chunks)).await
     }
 
     /// Adds what a request is expected to use of budgets to the sum of its batch. Sends nothing.
@@ -105,6 +107,7 @@ impl Planner {
         &self,
         mut request: OfflineRequest<'_>,
         leaves: watch::Receiver<bool>,
+        head: Option<oneshot::Sender<ResponseHead>>,
         chunks: Option<mpsc::Sender<Bytes>>,
     ) -> Result<OfflineResponse, String> {
         let header = header(&request).map_err(|why| why.to_string())?;
@@ -124,6 +127,7 @@ impl Planner {
         let mut downstream = MemoryDownstream::new(header, None)
             .with_limit(max_response)
             .leaving_with(leaves)
+            .with_head_to(head)
             .with_chunks_to(chunks);
         let sent = match admitted {
             Ok(admitted) => self.engine.run(&mut downstream, &mut ctx, admitted).await,
