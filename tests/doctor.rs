@@ -58,7 +58,7 @@ async fn a_healthy_gateway_has_no_failure() {
     }
     assert_has(&found, "listen ok listen.data[0]", "held by a running turnpike");
     assert_has(&found, "listen ok listen.control", "held by a running turnpike");
-    assert_has(&found, "store ok", "tables of version 2");
+    assert_has(&found, "store ok", "tables of version 1");
     assert_has(&found, "provider ok", "accepts connections");
     let text = turnpike(&["doctor", "-c", file.to_str().unwrap()]);
     assert!(
@@ -150,7 +150,7 @@ fn files_that_the_service_cannot_open_are_found() {
     let state = folder.path().join("data");
     let (_, found) = doctor(&file, &[]);
     assert_has(&found, "state ok", "as do its files");
-    assert_has(&found, "store ok", "tables of version 2");
+    assert_has(&found, "store ok", "tables of version 1");
     if chown(state.join("master.key"), Some(4_711), None).is_err() {
         eprintln!("skipped: only root can give a file to another user");
         return;

@@ -78,7 +78,6 @@ const NODE: &[Field] = &[
     required("name", Type::Text(128), "Its name (`server.node`)."),
     required("role", Type::OneOf(&["primary", "edge"]), "Its role (`control.role`)."),
     required("version", Type::Text(40), "Its version."),
-    required("settings_hash", Type::Text(12), "The hash of its settings, as in `turnpike_settings_info`."),
     required("started_at", Type::Time, "When it was started."),
 ];
 

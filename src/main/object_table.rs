@@ -75,8 +75,8 @@ const IS_FORMAT: [RangeInclusive<char>; 4] =
 /// Control characters as escapes: a name may be anything, and a terminal obeys some of them.
 pub fn visible(text: &str) -> String {
     let shown = |char: char| {
-        let is_seen = !char.is_control() && !IS_FORMAT.iter().any(|range| range.contains(&char));
-        if is_seen { char.to_string() } else { char.escape_unicode().to_string() }
+        let is_plain = !char.is_control() && !IS_FORMAT.iter().any(|range| range.contains(&char));
+        if is_plain { char.to_string() } else { char.escape_unicode().to_string() }
     };
     text.chars().map(shown).collect()
 }
