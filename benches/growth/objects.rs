@@ -61,6 +61,7 @@ pub(crate) fn make(
             state_dir: folder.to_owned(),
             encryption_key: None,
             previous_encryption_keys: Vec::new(),
+            reads_only: false,
         };
         let before = Store::open(options(from)).await?;
         before.backup(&data.join("turnpike.db")).await?;

@@ -299,4 +299,6 @@ async fn load_plainly(gateway: &Gateway) {
         status: Some(200),
     };
     chat.send(gateway).await;
+    // The client has its response before it is in the metrics.
+    gateway.idle().await;
 }
