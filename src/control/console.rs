@@ -36,6 +36,7 @@ pub(super) const ROUTES: &[Route] = &[
         },
     )
     .changes("console-sessions", "create")
+    .of_process()
     .replies(Shape::Object(session::REPLY))
     .on_control_port_only(),
     delete(session::PATH, Access::AnyKey, "Ends the session of the console", |mut call| {
@@ -45,6 +46,7 @@ pub(super) const ROUTES: &[Route] = &[
         })
     })
     .changes("console-sessions", "delete")
+    .of_process()
     .replies(Shape::Empty)
     .on_control_port_only(),
     post(

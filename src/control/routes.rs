@@ -241,6 +241,9 @@ mod tests {
                 "POST /v1/logs",
                 "POST /v1/feedback",
                 "PUT /v1/feedback/{id}",
+                "POST /console/session",
+                "DELETE /console/session",
+                "POST /console/chat/completions",
             ]
         );
         assert!(routes().filter(|route| route.method == "GET").all(|route| !route.writes()));
