@@ -203,6 +203,18 @@ async fn redirects_nothing(port: u16) {
     assert_eq!(response.unwrap().status(), 404);
 }
 
+/// Kills the gateway and starts it again: it orders nothing, and says until when.
+async fn waits_after_a_restart(gateway: Gateway) -> Gateway {
+    let gateway = gateway.killed_and_started_again();
+    until("what it says at the start", async || {
+        let lines = gateway.stderr.lines_with("the last order failed, the next is on");
+        (!lines.is_empty()).then_some(())
+    })
+    .await;
+    assert!(gateway.stderr.lines_with("ordering it of").is_empty(), "{}", gateway.log());
+    gateway
+}
+
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_is_refused_and_not_ordered_again_at_once() {
     let Some(pebble) = Pebble::start(PebbleOptions::default()) else { return };
@@ -228,13 +240,7 @@ async fn a_name_that_leads_elsewhere_is_refused_and_not_ordered_again_at_once() 
     assert!(text.contains("the last order failed, the next is on"), "{text}");
     assert!(text.contains("Failed to connect"), "{text}");
 
-    let gateway = gateway.killed_and_started_again();
-    until("what it says at the start", async || {
-        let lines = gateway.stderr.lines_with("the last order failed, the next is on");
-        (!lines.is_empty()).then_some(())
-    })
-    .await;
-    assert!(gateway.stderr.lines_with("ordering it of").is_empty(), "{}", gateway.log());
+    waits_after_a_restart(gateway).await;
 }
 
 #[tokio::test]
@@ -248,13 +254,7 @@ async fn an_order_that_a_kill_cuts_off_is_not_ordered_again_at_once() {
     until("the order", async || (!gateway.stderr.lines_with("ordering it of").is_empty()).then_some(()))
         .await;
 
-    let gateway = gateway.killed_and_started_again();
-    until("what it says at the start", async || {
-        let lines = gateway.stderr.lines_with("the last order failed, the next is on");
-        (!lines.is_empty()).then_some(())
-    })
-    .await;
-    assert!(gateway.stderr.lines_with("ordering it of").is_empty(), "{}", gateway.log());
+    let gateway = waits_after_a_restart(gateway).await;
     assert_eq!(gateway.metric("turnpike_certificate_failed_orders").await, Some(1.0));
 }
 

@@ -14,6 +14,12 @@ export interface Loaded<T> {
   set: (data: T) => void;
 }
 
+/** The rows of a table: `null` while they load, `undefined` where they could not be loaded. What was there stays. */
+export function rowsOf<P, K extends keyof P>(loaded: Loaded<P>, name: K): P[K] | null | undefined {
+  if (loaded.data) return loaded.data[name];
+  return loaded.error ? undefined : null;
+}
+
 /** Loads a path, again every `seconds`. What was there stays until the new is. `null`: nothing to load yet. */
 export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
   const [state, setState] = useState<{ data: T | null; error: ApiError | null; isLoading: boolean }>({ data: null, error: null, isLoading: path !== null });

@@ -102,7 +102,7 @@ pub enum Command {
         command: StoreCommand,
     },
     /// List the gateways that use one store, from a running one: which version each runs, which revision of the store it has in force,
-    /// when it was last heard. Says of each that is behind the store, silent, or has another time.
+    /// when it was last heard from. Says of each that is behind the store, silent, or has another time.
     Nodes {
         /// Print JSON.
         #[arg(long)]

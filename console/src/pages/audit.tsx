@@ -1,7 +1,7 @@
 // Who changed what, and which changes were refused.
 import { useState } from 'preact/hooks';
 import { type Free, may } from '../client.ts';
-import { useFilters, useGet } from '../hooks.ts';
+import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { query, rangeTimes } from '../ranges.ts';
 import { Choice, Code, Dialog, Page, Pager, Problem, Range, Status, Table, TextField, Time } from '../ui.tsx';
 
@@ -37,7 +37,7 @@ export function Audit() {
       <Problem error={log.error} retry={log.reload} />
       <Table
         label="Audit log"
-        rows={log.data?.records ?? (log.error ? undefined : null)}
+        rows={rowsOf(log, 'records')}
         id={(entry, index) => entry.request_id ?? String(index)}
         empty="No change in this time matches."
         columns={[

@@ -1,7 +1,7 @@
 // The batches that the gateway runs. They are made at the data port, by OpenAI's API.
 import type { Free } from '../client.ts';
 import { integer } from '../format.ts';
-import { useFilters, useGet } from '../hooks.ts';
+import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
 import { Ago, Badge, Choice, Meter, Page, Pager, Problem, Table, type Tone } from '../ui.tsx';
 
@@ -18,7 +18,7 @@ export function Batches() {
       <Problem error={batches.error} retry={batches.reload} />
       <Table
         label="Batches"
-        rows={batches.data?.data ?? (batches.error ? undefined : null)}
+        rows={rowsOf(batches, 'data')}
         id={(batch) => batch.id}
         empty="No batch. POST /v1/batches at the data port makes one: docs/batches.md."
         columns={[

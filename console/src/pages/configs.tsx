@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, type Item, call, may } from '../client.ts';
 import { Diff, Editor, pretty } from '../editor.tsx';
-import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
@@ -26,7 +26,7 @@ export function Configs() {
       <Problem error={configs.error} retry={configs.reload} />
       <Table
         label="Configs"
-        rows={configs.data?.data ?? (configs.error ? undefined : null)}
+        rows={rowsOf(configs, 'data')}
         id={(config) => config.id ?? config.slug}
         empty="No saved config. Requests can carry one in x-gateway-config; a saved one can be changed while clients run."
         columns={[

@@ -4,7 +4,7 @@ import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, type Item, call, may } from '../client.ts';
 import { Editor } from '../editor.tsx';
 import { milliseconds } from '../format.ts';
-import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
@@ -27,7 +27,7 @@ export function Guardrails() {
       <Problem error={all.error} retry={all.reload} />
       <Table
         label="Guardrails"
-        rows={all.data?.data ?? (all.error ? undefined : null)}
+        rows={rowsOf(all, 'data')}
         id={(guardrail) => guardrail.id}
         empty="No saved guardrail. A config can also have its own, written in place: docs/guardrails.md."
         columns={[

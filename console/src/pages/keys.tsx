@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { fullTime, integer } from '../format.ts';
-import { type Loaded, notify, optimistic, useBusy, useFilters, useGet } from '../hooks.ts';
+import { type Loaded, notify, optimistic, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { LimitFields, isSimple, limitBody, limitInput } from '../limit_form.tsx';
 import { query } from '../ranges.ts';
 import { Nearest, Usage } from '../usage.tsx';
@@ -36,7 +36,7 @@ export function Keys() {
       <Problem error={keys.error} retry={keys.reload} />
       <Table
         label="Keys"
-        rows={keys.data?.data ?? (keys.error ? undefined : null)}
+        rows={rowsOf(keys, 'data')}
         id={(key, index) => key.id ?? `${key.name} ${index}`}
         empty="No key matches. Make one for each client, so that each has its own limits and its own line in the spend."
         columns={[

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { type Free, call, may } from '../client.ts';
 import { ago, integer } from '../format.ts';
-import { notify, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useFilters, useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
 import { amount } from '../usage.tsx';
 import { Badge, Confirm, Meter, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
@@ -16,9 +16,8 @@ const conditions = (list: Free[] | null): string => (list ?? []).map((one) => `$
 export function Limits() {
   const [filters, setFilters] = useFilters();
   const params = query({ search: filters.search, status: 'active', page_size: 200 });
-  const usage = useGet(`/v1/policies/usage-limits${params}`);
-  const rates = useGet(`/v1/policies/rate-limits${params}`);
-  const rows = (loaded: typeof usage): Free[] | null | undefined => loaded.data?.data ?? (loaded.error ? undefined : null);
+  const usage = useGet<{ data: Free[] }>(`/v1/policies/usage-limits${params}`);
+  const rates = useGet<{ data: Free[] }>(`/v1/policies/rate-limits${params}`);
   const shown = usage.data?.data.find((policy: Free) => policy.id === filters.policy);
   return (
     <Page title="Limits" lead="Policies limit what a user, key, model or value of the metadata may use. Limits of a single key are on its own page.">
@@ -29,7 +28,7 @@ export function Limits() {
       <Section title="Budgets">
         <Table
           label="Budgets"
-          rows={rows(usage)}
+          rows={rowsOf(usage, 'data')}
           id={(policy) => policy.id}
           empty="No budget policy. POST /v1/policies/usage-limits makes one: docs/limits.md."
           columns={[
@@ -47,7 +46,7 @@ export function Limits() {
       <Section title="Rates">
         <Table
           label="Rates"
-          rows={rows(rates)}
+          rows={rowsOf(rates, 'data')}
           id={(policy) => policy.id}
           empty="No rate policy. POST /v1/policies/rate-limits makes one: docs/limits.md."
           columns={[
@@ -80,7 +79,7 @@ function Buckets({ policy }: { policy: Free }) {
       <Problem error={buckets.error} retry={buckets.reload} />
       <Table
         label="Buckets"
-        rows={buckets.data?.data ?? (buckets.error ? undefined : null)}
+        rows={rowsOf(buckets, 'data')}
         id={(bucket) => bucket.id}
         empty="Nothing was used of it in this window."
         columns={[

@@ -4,7 +4,7 @@ import { useRoute } from 'preact-iso';
 import { type Free, type Item, call, may } from '../client.ts';
 import { Diff } from '../editor.tsx';
 import { integer } from '../format.ts';
-import { notify, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useFilters, useGet } from '../hooks.ts';
 import { Named } from '../named.tsx';
 import { query } from '../ranges.ts';
 import { Ago, Area, Badge, Code, Confirm, Facts, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
@@ -24,7 +24,7 @@ export function Prompts() {
       <Problem error={prompts.error} retry={prompts.reload} />
       <Table
         label="Prompts"
-        rows={prompts.data?.data ?? (prompts.error ? undefined : null)}
+        rows={rowsOf(prompts, 'data')}
         id={(prompt) => prompt.id}
         empty="No stored prompt. POST /v1/prompts makes one: docs/prompts.md."
         columns={[

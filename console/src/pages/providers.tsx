@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { cents, integer, milliseconds, percent } from '../format.ts';
-import { notify, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Ago, Area, Badge, Confirm, Dialog, Page, Problem, Range, Section, Table, TextField, type Tone } from '../ui.tsx';
 
@@ -47,7 +47,7 @@ export function Providers() {
         <Section title="Providers">
           <Table
             label="Providers"
-            rows={providers.data?.data ?? (providers.error ? undefined : null)}
+            rows={rowsOf(providers, 'data')}
             id={(provider) => provider.id ?? provider.slug}
             empty="No provider yet. Add one with its key, or write it into the settings file."
             columns={[
@@ -70,7 +70,7 @@ export function Providers() {
         <Section title="Targets of this gateway" actions={may('targets.update') && (targets.data?.targets ?? []).some((target) => target.state !== 'closed' && target.state) && <button type="button" onClick={() => setClosing({ what: 'all circuits', body: {} })}>Close all circuits</button>}>
           <Table
             label="Targets"
-            rows={targets.data?.targets ?? (targets.error ? undefined : null)}
+            rows={rowsOf(targets, 'targets')}
             id={(target, index) => `${target.config} ${target.index} ${index}`}
             empty="No target was tried that has a cb_config or is balanced by latency."
             columns={[

@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import { type Free, may } from '../client.ts';
 import { cents, integer, milliseconds } from '../format.ts';
-import { useFilters, useGet } from '../hooks.ts';
+import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { ERROR_STATUSES } from '../judged.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Badge, Choice, type Column, Page, Pager, Problem, Range, Status, Table, TextField, Time } from '../ui.tsx';
@@ -103,7 +103,7 @@ export function Requests() {
       <Table
         label="Requests"
         columns={COLUMNS}
-        rows={logs.data?.data ?? (logs.error ? undefined : null)}
+        rows={rowsOf(logs, 'data')}
         id={(log) => log.id}
         empty={
           isFiltered ? (

@@ -31,7 +31,7 @@ const fn interval(dialect: Dialect) -> Duration {
 
 /// How long it is shown which gateway has fallen silent.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Rows that are read at most, the last heard ones.
+/// Rows that are read at most, those heard from last.
 const MAX_NODES: u32 = 1000;
 
 /// What a gateway says of itself.
@@ -63,7 +63,7 @@ pub struct NodeState {
     pub started_at: String,
 }
 
-/// A gateway as the database has last heard of it.
+/// A gateway as it has last reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedNode {
     pub report: NodeReport,
@@ -87,7 +87,7 @@ impl ListedNode {
 /// The gateways of a database at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeList {
-    /// The last heard one first.
+    /// The one heard from last comes first.
     pub nodes: Vec<ListedNode>,
     /// The position of the database.
     pub position: u64,
@@ -128,7 +128,7 @@ impl Store {
         interval(self.dialect())
     }
 
-    /// How long a gateway has not been heard from that is silent.
+    /// After how long without a report a gateway counts as silent.
     pub fn silent_after(&self) -> Duration {
         silent_after(self.dialect())
     }
@@ -187,7 +187,7 @@ fn report(dialect: Dialect, report: &NodeReport) -> Result<Statement<'static>, S
     Ok(Statement::new(sql, values))
 }
 
-/// Deletes rows of processes that this one has replaced, and those of gateways that were not heard for a day.
+/// Deletes rows of processes that this one has replaced, and those of gateways that were not heard from for a day.
 fn clear(dialect: Dialect, report: &NodeReport) -> Statement<'static> {
     let now = now(dialect);
     let sql = format!(

@@ -244,7 +244,7 @@ impl Reloads {
         let succeeded = "1 when the last reading of the settings succeeded.";
         let at = "When settings were last put in force, Unix seconds.";
         let info = Opts::new("turnpike_settings_info", "The settings in force, by hash.");
-        let revision = "The number of the last change of the store that is in force in this gateway.";
+        let revision = "The number of the last write to the store that is in force in this gateway.";
         Ok(Self {
             succeeded: add(r, IntGauge::new("turnpike_settings_last_reload_successful", succeeded)?)?,
             at: add(r, IntGauge::new("turnpike_settings_last_reload_success_timestamp_seconds", at)?)?,

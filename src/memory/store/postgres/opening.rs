@@ -46,7 +46,7 @@ pub(in crate::store) async fn connect(text: &str, reads_only: bool) -> Result<Po
     Ok(database)
 }
 
-/// Makes the table of gateways where it is missing. Two that do so at a time: one of them finds it at its next start.
+/// Makes the table of gateways where it is missing. Of two that do so at the same time one may fail, and has the table of the other.
 async fn make_nodes(client: &Object) -> Result<(), StoreError> {
     let has_table: bool = client.query_one(nodes::HAS_TABLE, &[]).await?.try_get(0)?;
     if !has_table && let Err(why) = client.batch_execute(nodes::table(Dialect::Postgres)).await {
