@@ -211,10 +211,13 @@ async fn a_fallback_is_held_by_what_it_sends_in_rates_and_soft_budgets() {
     let by_hook = json!({"provider": "@emu", "input_guardrails": [{"default.addPrefix": {"prefix": long}}]});
     let by_params =
         json!({"provider": "@emu", "override_params": {"messages": [{"role": "user", "content": long}]}});
+    let by_defaults =
+        json!({"provider": "@emu", "default_params": {"prediction": {"type": "content", "content": long}}});
     let by_price = json!({"provider": "@emu", "override_params": {"model": "gpt-4-turbo"}});
     for (what, target, tokens, nanodollars) in [
         ("a hook", by_hook, 5000, 15_000_000),
         ("parameters", by_params, 5000, 15_000_000),
+        ("defaults", by_defaults, 5000, 15_000_000),
         ("another price", by_price, 0, 300_000),
     ] {
         let gateway = Gateway::start(SETTINGS);

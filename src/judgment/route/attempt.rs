@@ -3,6 +3,7 @@
 //! Does not send the attempt (`engine` does) and does not choose the target (`plan` does).
 
 use super::admission::{Endpoint, PathForm};
+use super::body_edits::edited_body;
 use super::compiled::CompiledConfig;
 use super::model_names::UsedName;
 use super::prompt_call::PromptCall;
@@ -158,9 +159,10 @@ impl Request {
             return Ok(());
         }
         if let Some(body) = &self.body {
-            rules::check(self.operation, body, &|name| config.all_set(name))?;
+            rules::check(self.operation, body, &|name| config.all_set(name, body.raw(name).is_some()))?;
             if self.operation == Operation::BatchesCreate {
-                rules::check_window(body, config.all_set("completion_window"))?;
+                let is_sent = body.raw("completion_window").is_some();
+                rules::check_window(body, config.all_set("completion_window", is_sent))?;
             }
         }
         rules::check_query(self.operation, self.uri.query())
@@ -188,16 +190,16 @@ impl Request {
 
     /// Whether [`Self::as_edited_for`] may be another request than this one.
     pub fn may_be_edited_for(&self, target: &Target) -> bool {
-        !target.policies.override_params.is_empty() || (self.prompt.is_some() && target.prompt.is_some())
+        target.policies.edits_body() || (self.prompt.is_some() && target.prompt.is_some())
     }
 
-    /// The request with what a target adds to it: its prompt and its `override_params`.
+    /// The request with what a target makes of it: its prompt, `default_params`, `override_params` and `drop_params`.
     ///
     /// # Errors
     /// The prompt's, for a request that it cannot be rendered for.
     pub fn as_edited_for(&self, target: &Target) -> Result<Cow<'_, Self>, Error> {
         let request = self.for_target(target)?;
-        if target.policies.override_params.is_empty() {
+        if !target.policies.edits_body() {
             return Ok(request);
         }
         Ok(match edited_body(target, &request) {
@@ -207,7 +209,7 @@ impl Request {
     }
 
     /// A body with its output bounded to at most so much; `None` where it is no object.
-    fn bounded(&self, body: &Body, tokens: u64) -> Option<Body> {
+    pub(super) fn bounded(&self, body: &Body, tokens: u64) -> Option<Body> {
         let each = (tokens / output_bounds::outputs(self.operation, body)).max(1);
         let at_most = |bound: Option<u64>| bound.map_or(each, |bound| bound.min(each)).to_string();
         let of_google = at_most(output_bounds::bound(self.operation, body));
@@ -552,49 +554,9 @@ fn with_model(body: Body, model: &str) -> Body {
     Body::parse(bytes).unwrap_or(body)
 }
 
-/// The client's body with `override_params` merged in, no more output than it is bounded to, and the target's slug removed from the
-/// model; `None` when there is nothing to edit.
-fn edited_body(target: &Target, request: &Request) -> Option<Body> {
-    let body = request.body.as_ref()?;
-    let edited = overridden_body(target, request, body);
-    let has_other_bound = edited.is_some() || target.prompt.is_some();
-    match request.output_bound.filter(|_| has_other_bound) {
-        Some(bound) => request.bounded(edited.as_ref().unwrap_or(body), bound).or(edited),
-        None => edited,
-    }
-}
-
 /// What is said where a default config has put another model in the place of the requested one.
 fn replaced_model(target: &Target, request: &Request) -> Option<String> {
     let requested = request.requested_model().filter(|_| request.uses_default_config)?;
     let model = target.model().filter(|model| *model != requested)?;
     Some(format!("the default config has replaced the model {requested:?} by {model:?}"))
-}
-
-fn overridden_body(target: &Target, request: &Request, body: &Body) -> Option<Body> {
-    if request.form_model.is_some() {
-        return request.edited_form(target).map(|form| Body::opaque(Bytes::from(form)));
-    }
-    let params = &target.policies.override_params;
-    if request.operation.dialect() == Dialect::Google {
-        // The model is in the path.
-        let params = params.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
-        let edits = gemini::override_edits(body, params);
-        return if edits.is_empty() { None } else { Body::parse(body.edit(&edits)).ok() };
-    }
-    let overrides = &target.policies.override_params;
-    let set = overrides.iter().map(|(name, value)| Edit::Set(name, Cow::Borrowed(value)));
-    let mut edits: Vec<Edit<'_>> = set.collect();
-    let overridden = overrides.iter().any(|(name, _)| name == "model");
-    if request.renames_for(target) && !overridden {
-        let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
-        edits.push(Edit::Set("model", Cow::Owned(model.to_string())));
-    }
-    if edits.is_empty() {
-        return None;
-    }
-    let bytes = body.edit(&edits);
-    // Editing JSON with JSON values yields JSON. A body that is not JSON is returned unedited, as opaque bytes.
-    let edited = Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes));
-    Some(edited.with_kept_items_of(body))
 }

@@ -5,8 +5,9 @@
 
 use super::admission::NamedObject;
 use super::attempt::Request;
-use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
+use super::compiled::{CompiledConfig, Member, Node, TargetGroup};
 use super::config_hooks::{ConfigHooks, OwnHooks};
+use super::group_strategy::group_strategy;
 use super::model_names::{ModelConfig, ModelNaming, NearNames, is_named};
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
@@ -29,7 +30,7 @@ use words::config::account::Account;
 use words::config::headers::GatewayHeaders;
 use words::config::policies::Policies;
 use words::config::secret::Secret;
-use words::config::strategy::{Condition, Mode, Strategy};
+use words::config::strategy::{Mode, Strategy};
 use words::config::unused_keys;
 use words::config::{Checks, Config};
 use words::error::Error;
@@ -284,11 +285,17 @@ impl Compiler<'_> {
                 weight: target.weight.unwrap_or(1.0),
                 price,
                 on_status_codes: target.on_status_codes.clone().or_else(|| config.on_status_codes.clone()),
+                for_errors: target.for_errors.clone(),
             });
         }
-        let on_status_codes = strategy.on_status_codes.clone();
-        let group_strategy = group_strategy(strategy, &members)?;
-        Ok(TargetGroup { path, strategy: group_strategy, members, on_status_codes, hedge: config.hedge })
+        Ok(TargetGroup {
+            path,
+            strategy: group_strategy(strategy, &members)?,
+            members,
+            on_status_codes: strategy.on_status_codes.clone(),
+            on_errors: strategy.on_errors.clone(),
+            hedge: config.hedge,
+        })
     }
 }
 
@@ -311,34 +318,6 @@ impl Compiler<'_> {
             hash: self.hash,
         }
     }
-}
-
-fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<GroupStrategy, Error> {
-    Ok(match strategy.mode {
-        Mode::Single => GroupStrategy::Single,
-        Mode::Fallback => GroupStrategy::Fallback,
-        Mode::LoadBalance => GroupStrategy::LoadBalance { by: strategy.by, sticky: strategy.sticky.clone() },
-        Mode::Conditional => {
-            let rule = |condition: &Condition| {
-                Ok((condition.query.clone(), member_by_name(members, Some(&condition.then))?))
-            };
-            let rules = strategy.conditions.iter().map(rule).collect::<Result<_, Error>>()?;
-            GroupStrategy::Conditional {
-                rules,
-                default: member_by_name(members, strategy.default.as_deref())?,
-            }
-        }
-    })
-}
-
-/// The index of the member of that name. Validation ensures that there is one.
-fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error> {
-    let found = members.iter().position(|member| name.is_some() && member.name.as_deref() == name);
-    found.ok_or_else(|| {
-        let name = name.unwrap_or_default();
-        Error::bad_request(format!("Invalid target name found in the query router: {name}"))
-            .with_param("x-gateway-config")
-    })
 }
 
 /// The config a request contains or names, or else the default config; an empty one when headers name the provider.

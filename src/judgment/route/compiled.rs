@@ -7,6 +7,7 @@ use super::target::Target;
 use memory::state::directory::SavedName;
 use std::sync::Arc;
 use words::config::balance::{BalanceBy, Sticky};
+use words::config::failure_class::FailureClass;
 use words::config::hedge::Hedge;
 use words::config::pattern::PatternUse;
 use words::config::query::Query;
@@ -40,6 +41,8 @@ pub struct TargetGroup {
     pub members: Vec<Member>,
     /// `strategy.on_status_codes`: the status codes after which the next member is tried; overrides the members'.
     pub on_status_codes: Option<Vec<u16>>,
+    /// `strategy.on_errors`: the classes of failures after which the next member is tried.
+    pub on_errors: Option<Vec<FailureClass>>,
     pub hedge: Option<Hedge>,
 }
 
@@ -54,6 +57,8 @@ pub struct Member {
     pub price: f64,
     /// Its own `on_status_codes`, or else those of the group's config.
     pub on_status_codes: Option<Vec<u16>>,
+    /// It is used after failures of these classes only. `None`: after any on which its group goes on.
+    pub for_errors: Option<Vec<FailureClass>>,
 }
 
 /// How a group chooses a member.
@@ -63,8 +68,8 @@ pub enum GroupStrategy {
     Single,
     /// `fallback`: the members in order, until one succeeds.
     Fallback,
-    /// `loadbalance`: one member only.
-    LoadBalance { by: BalanceBy, sticky: Option<Sticky> },
+    /// `loadbalance`: one member only, or with `failover` one after the other, until one succeeds.
+    LoadBalance { by: BalanceBy, sticky: Option<Sticky>, failover: bool },
     /// `conditional`: the member of the first query that matches, or else the default.
     Conditional { rules: Vec<(Query, usize)>, default: usize },
 }
@@ -100,10 +105,9 @@ impl CompiledConfig {
         &self.targets
     }
 
-    /// Whether the `override_params` of every target set this member of the body.
-    pub(crate) fn all_set(&self, name: &str) -> bool {
-        let sets = |target: &Arc<Target>| target.policies.override_params.iter().any(|(key, _)| key == name);
-        self.targets.iter().all(sets)
+    /// Whether every target sets this member of the body. `is_sent`: the client sends it, so that no default is used.
+    pub(crate) fn all_set(&self, name: &str, is_sent: bool) -> bool {
+        self.targets.iter().all(|target| target.policies.sets_param(name, is_sent))
     }
 
     /// Whether a request may be sent more than once.

@@ -392,13 +392,14 @@ fn reason_text(
             format!("the lowest price: {price} US dollars per million tokens, in and out")
         }
         (Reason::Latency, _) => latency(group, member, plan, env),
-        (Reason::First, _) => match group.members.iter().take(member).map(|member| member.node.path()) {
-            skipped if skipped.len() == 0 => "the first in order".to_owned(),
-            skipped => {
-                let skipped: Vec<&str> = skipped.collect();
-                format!("the first in order; {} skipped: its circuit is open", skipped.join(", "))
+        (Reason::First, _) => {
+            let earlier = group.members.iter().take(member).filter(|member| member.for_errors.is_none());
+            let skipped: Vec<&str> = earlier.map(|member| member.node.path()).collect();
+            match skipped.as_slice() {
+                [] => "the first in order".to_owned(),
+                skipped => format!("the first in order; {} skipped: its circuit is open", skipped.join(", ")),
             }
-        },
+        }
         _ => "single takes the first target".to_owned(),
     };
     format!("{}: {}: {sentence}", group.path, at(member))

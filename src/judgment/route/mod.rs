@@ -3,7 +3,7 @@
 //! Pure: time, random numbers and the state of the targets are arguments. Nothing here does network I/O.
 //!
 //! `Plan::first` and `Plan::next` are the only place that knows fallback, balance, conditions and breakers; `retry` knows
-//! retries. Outcomes and a `RoutingEnv` (random numbers, circuits, latency, the request's facts) go in, a target and a wait come
+//! retries, `continuation` after which outcomes a group goes on. Outcomes and a `RoutingEnv` (random numbers, circuits, latency, the request's facts) go in, a target and a wait come
 //! out. A broken stream is `Outcome::Interrupted`, a request that was refused for its prefill `Outcome::PrefillRefused`, one
 //! in a form that the provider does not take `Outcome::FormRefused`, a body
 //! that can be sent only once `Plan::set_last`; what an outcome means for a circuit is `Outcome::breaker_signal`. The tests
@@ -12,14 +12,17 @@
 
 pub mod admission;
 pub mod attempt;
+mod body_edits;
 pub mod compile;
 pub mod compiled;
 pub mod config_cache;
 pub mod config_hooks;
+mod continuation;
 pub mod deadlines;
 pub mod env;
 pub mod explain;
 pub mod facts;
+mod group_strategy;
 mod late_body;
 mod learned_form;
 pub mod model_names;

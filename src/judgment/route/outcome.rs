@@ -4,6 +4,7 @@
 
 use memory::state::targets::BreakerSignal;
 use std::time::Duration;
+use words::config::failure_class::FailureClass;
 use words::config::policies::BreakerPolicy;
 
 pub use words::api::error_class::ErrorClass;
@@ -40,6 +41,32 @@ impl Outcome {
     /// Whether the client gets the result it requested.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Response { status: 200..=299, .. })
+    }
+
+    /// The class by which a strategy can name it; `None` for a success.
+    pub fn failure_class(&self) -> Option<FailureClass> {
+        let class = match *self {
+            _ if self.is_success() => return None,
+            // Without a body that says more, the status decides.
+            Self::Response { status, class: ErrorClass::Other, .. } => ErrorClass::of_status(status),
+            Self::Response { class, .. } => class,
+            Self::Limited(429) => return Some(FailureClass::RateLimit),
+            Self::Limited(_) => return Some(FailureClass::Quota),
+            Self::TimedOut => return Some(FailureClass::Timeout),
+            Self::Failed | Self::Interrupted => return Some(FailureClass::Connection),
+            Self::PrefillRefused | Self::FormRefused | Self::Unsupported(_) => ErrorClass::Other,
+        };
+        Some(match class {
+            ErrorClass::ContextTooLong => FailureClass::ContextWindow,
+            ErrorClass::ContentFiltered => FailureClass::ContentPolicy,
+            ErrorClass::RateLimited => FailureClass::RateLimit,
+            ErrorClass::QuotaExceeded => FailureClass::Quota,
+            ErrorClass::TimedOut => FailureClass::Timeout,
+            ErrorClass::Overloaded | ErrorClass::ServerError => FailureClass::ServerError,
+            ErrorClass::InvalidKey | ErrorClass::PermissionDenied => FailureClass::Auth,
+            ErrorClass::ModelNotFound => FailureClass::ModelNotFound,
+            ErrorClass::Other | ErrorClass::NotFound | ErrorClass::RequestTooLarge => FailureClass::Other,
+        })
     }
 
     /// What a circuit breaker learns about the target. Errors of the client and the gateway's own limits are

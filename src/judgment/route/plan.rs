@@ -10,6 +10,7 @@
 //! `Decision::Return`.
 
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use super::continuation::{can_hedge_to, is_for_any_failure, may_follow};
 use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
@@ -149,7 +150,7 @@ impl Plan {
             // of the config's retries.
             return Decision::Attempt { target, wait: Duration::ZERO, reason: Reason::Retry };
         }
-        let has_other = self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
+        let has_other = self.can_fall_back(outcome, env);
         let state = RetryState { has_other, ..self.retry_state(env) };
         // This failure may have opened the target's circuit.
         let is_available = !has_other || !matches!(env.circuit(&target), CircuitStatus::Open { .. });
@@ -212,21 +213,25 @@ impl Plan {
         self.is_last
     }
 
-    /// Whether the plan could fall back from the current target to another one.
+    /// Whether another target would follow if the current one fell silent.
     pub fn has_other(&self, env: &dyn RoutingEnv) -> bool {
-        !self.is_last
-            && self.can_fall_back(env, &|group, member| {
-                fallback_statuses(group, member).is_none_or(|list| !list.is_empty())
-            })
+        !self.is_last && self.can_fall_back(&Outcome::TimedOut, env)
     }
 
-    /// Whether a group that falls back has an untried, usable member.
-    fn can_fall_back(&self, env: &dyn RoutingEnv, falls_back: &dyn Fn(&TargetGroup, usize) -> bool) -> bool {
-        self.groups().any(|(group, frame)| {
-            matches!(group.strategy, GroupStrategy::Fallback)
-                && falls_back(group, frame.member)
-                && self.untried(group, frame, env).next().is_some()
-        })
+    /// Whether a group has a member that would follow after `outcome`.
+    fn can_fall_back(&self, outcome: &Outcome, env: &dyn RoutingEnv) -> bool {
+        self.groups().any(|(group, frame)| self.followers(group, frame, outcome, env).next().is_some())
+    }
+
+    /// The untried, usable members that may follow in a group after `outcome` of the one it chose.
+    fn followers<'a>(
+        &'a self,
+        group: &'a TargetGroup,
+        frame: &'a Frame,
+        outcome: &'a Outcome,
+        env: &'a dyn RoutingEnv,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.untried(group, frame, env).filter(move |index| may_follow(group, frame.member, *index, outcome))
     }
 
     /// Whether the config asks for another attempt after `outcome`, which may be a success that it lists. Where not, that is the end.
@@ -235,8 +240,8 @@ impl Plan {
         let state = self.retry_state(env);
         let retry = target.policies.retry();
         let decision = retry.statuses.as_ref().map(|_| retry::decide(retry, outcome, state, 0.0));
-        let repeats = matches!(decision, Some(RetryDecision::RetryAfter(_)))
-            || self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
+        let repeats =
+            matches!(decision, Some(RetryDecision::RetryAfter(_))) || self.can_fall_back(outcome, env);
         self.exhausted |= !repeats && matches!(decision, Some(RetryDecision::Exhausted));
         repeats
     }
@@ -245,7 +250,7 @@ impl Plan {
     pub fn may_continue(&self, env: &dyn RoutingEnv) -> bool {
         let has_retries = |target: &Arc<Target>| self.retries < target.policies.retry().attempts;
         let may_retry = !self.is_last && self.current.as_ref().is_some_and(has_retries);
-        may_retry || self.has_other(env)
+        may_retry || self.has_other(env) || !self.is_last && self.can_fall_back(&Outcome::Interrupted, env)
     }
 
     /// The `hedge` setting of the innermost group that has one.
@@ -292,7 +297,7 @@ impl Plan {
         })
     }
 
-    /// The next target of the innermost group that falls back on `outcome`, or that balances and whose target a limit refused.
+    /// The next target of the innermost group that has one to follow after `outcome`.
     fn next_fallback(
         &mut self,
         outcome: &Outcome,
@@ -301,14 +306,19 @@ impl Plan {
         let config = Arc::clone(&self.config);
         while let Some(mut frame) = self.path.pop() {
             let group = config.group(self.path.iter().map(|frame| frame.member))?;
+            let followers: Vec<usize> = self.followers(group, &frame, outcome, env).collect();
             let next = match &group.strategy {
-                GroupStrategy::Fallback if falls_back_on(group, frame.member, outcome) => {
-                    self.next_in_order(group, &frame, env)
+                _ if followers.is_empty() => None,
+                GroupStrategy::LoadBalance { by, sticky, .. } => {
+                    let (member, _) = self.balance(group, *by, &frame.tried, env);
+                    // A client whose target failed stays with the one that took its place; a full one may have room again soon.
+                    if let Some(sticky) = sticky.as_ref().filter(|_| !matches!(outcome, Outcome::Limited(_)))
+                    {
+                        env.remember_choice(group, sticky, member);
+                    }
+                    Some(member)
                 }
-                GroupStrategy::LoadBalance { by, .. } if matches!(outcome, Outcome::Limited(_)) => {
-                    self.rebalance(group, *by, &frame, env)
-                }
-                _ => None,
+                _ => self.next_in_order(group, followers, env),
             };
             let Some(member) = next else { continue };
             frame.member = member;
@@ -324,12 +334,7 @@ impl Plan {
     fn sibling(&self, env: &dyn RoutingEnv) -> Option<(usize, usize)> {
         let mut found = None;
         for (depth, (group, frame)) in self.groups().enumerate() {
-            let has_weight = |member: &usize| {
-                let weight = group.members.get(*member).map_or(0.0, |member| member.weight);
-                matches!(group.strategy, GroupStrategy::Fallback) || weight > 0.0
-            };
-            if matches!(group.strategy, GroupStrategy::Fallback | GroupStrategy::LoadBalance { .. })
-                && let Some(member) = self.untried(group, frame, env).find(has_weight)
+            if let Some(member) = self.untried(group, frame, env).find(|member| can_hedge_to(group, *member))
             {
                 found = Some((member, depth));
             }
@@ -374,11 +379,14 @@ impl Plan {
                 }
             }
             GroupStrategy::Fallback => {
-                let choice = self.next_in_order(group, &Frame::default(), env);
+                let is_general = |index: &usize| group.members.get(*index).is_some_and(is_for_any_failure);
+                let frame = Frame::default();
+                let usable: Vec<usize> = self.untried(group, &frame, env).filter(is_general).collect();
+                let choice = self.next_in_order(group, usable, env);
                 let reason = if self.all_circuits_open { Reason::LeastBad } else { Reason::First };
-                (choice.unwrap_or(0), reason)
+                (choice.or_else(|| (0..group.members.len()).find(is_general)).unwrap_or(0), reason)
             }
-            GroupStrategy::LoadBalance { by, sticky } => {
+            GroupStrategy::LoadBalance { by, sticky, .. } => {
                 if let Some(sticky) = sticky
                     && let Some(member) = env.sticky_choice(group, sticky)
                     && group.members.get(member).is_some_and(|member| self.is_usable(&member.node, env))
@@ -394,13 +402,13 @@ impl Plan {
         }
     }
 
-    /// The next untried member in order. If all circuits are open: the one that has been open longest.
-    fn next_in_order(&self, group: &TargetGroup, frame: &Frame, env: &dyn RoutingEnv) -> Option<usize> {
-        let mut untried = self.untried(group, frame, env);
+    /// The first of these members. If all circuits are open: the one that has been open longest.
+    fn next_in_order(&self, group: &TargetGroup, members: Vec<usize>, env: &dyn RoutingEnv) -> Option<usize> {
+        let mut members = members.into_iter();
         if !self.all_circuits_open {
-            return untried.next();
+            return members.next();
         }
-        untried
+        members
             .min_by_key(|member| group.members.get(*member).and_then(|member| open_since(&member.node, env)))
     }
 
@@ -414,19 +422,6 @@ impl Plan {
         (0..group.members.len()).filter(free).filter(move |index| {
             group.members.get(*index).is_some_and(|member| self.is_usable(&member.node, env))
         })
-    }
-
-    /// Another member of a group that balances, in the place of those a limit refused.
-    fn rebalance(
-        &self,
-        group: &TargetGroup,
-        by: BalanceBy,
-        frame: &Frame,
-        env: &mut dyn RoutingEnv,
-    ) -> Option<usize> {
-        let has_weight = |index: usize| group.members.get(index).is_some_and(|member| member.weight > 0.0);
-        let has_other = self.untried(group, frame, env).any(has_weight);
-        has_other.then(|| self.balance(group, by, &frame.tried, env).0)
     }
 
     fn balance(
@@ -487,35 +482,16 @@ impl Plan {
                     let member = group.members.get(matched.map_or(*default, |(_, member)| *member));
                     member.is_some_and(|member| self.is_usable(&member.node, env))
                 }
-                _ => group.members.iter().any(|member| self.is_usable(&member.node, env)),
+                _ => group
+                    .members
+                    .iter()
+                    .any(|member| is_for_any_failure(member) && self.is_usable(&member.node, env)),
             },
         }
     }
 
     fn effective_model(&self, target: &Target) -> Option<String> {
         target.model().map(str::to_owned).or_else(|| self.client_model.clone())
-    }
-}
-
-/// The status list that applies to a member: the strategy's, or else the member's own, or else the group's.
-/// `None`: there is none.
-pub(super) fn fallback_statuses(group: &TargetGroup, member: usize) -> Option<&[u16]> {
-    let own = || group.members.get(member).and_then(|member| member.on_status_codes.as_deref());
-    group.on_status_codes.as_deref().or_else(own)
-}
-
-/// Whether a group falls back after `outcome` of a member.
-fn falls_back_on(group: &TargetGroup, member: usize, outcome: &Outcome) -> bool {
-    match (fallback_statuses(group, member), outcome) {
-        (
-            Some(list),
-            Outcome::Response { status, .. } | Outcome::Unsupported(status) | Outcome::Limited(status),
-        ) => list.contains(status),
-        // A list contains only statuses. After an outcome without a status, only the empty list prevents a
-        // fallback.
-        (Some(list), _) => !list.is_empty(),
-        (None, Outcome::Response { class: ErrorClass::ContentFiltered, .. }) => false,
-        (None, outcome) => !outcome.is_success(),
     }
 }
 

@@ -84,7 +84,7 @@ impl Request {
         }
         let request = self.to_operation(call.render(own)?)?;
         if let Some(body) = &request.body {
-            let is_set = |name: &str| target.policies.override_params.iter().any(|(set, _)| set == name);
+            let is_set = |name: &str| target.policies.sets_param(name, body.raw(name).is_some());
             rules::check(request.operation, body, &is_set)?;
         }
         Ok(Cow::Owned(request))

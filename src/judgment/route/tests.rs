@@ -1,6 +1,8 @@
 //! Tests of the plan, by tables and against a slow, obvious model of the rules.
 
+mod failover;
 mod model;
+mod parameters;
 mod retries;
 mod rows;
 
@@ -16,6 +18,7 @@ use memory::net::outbound::custom_host::HostRules;
 use memory::state::directory::Directory;
 use memory::state::stored::Stored;
 use memory::state::targets::CircuitStatus;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +37,8 @@ pub(super) struct TestEnv {
     open: HashMap<String, u64>,
     latency: HashMap<String, u64>,
     sticky_choice: Option<usize>,
+    /// The members that were remembered for the client.
+    remembered: RefCell<Vec<usize>>,
     matches: bool,
     now: Instant,
 }
@@ -45,6 +50,7 @@ impl Default for TestEnv {
             open: HashMap::new(),
             latency: HashMap::new(),
             sticky_choice: None,
+            remembered: RefCell::default(),
             matches: false,
             now: Instant::now() + Duration::from_secs(100_000),
         }
@@ -94,7 +100,9 @@ impl RoutingEnv for TestEnv {
         self.sticky_choice
     }
 
-    fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
+    fn remember_choice(&self, _: &TargetGroup, _: &Sticky, member: usize) {
+        self.remembered.borrow_mut().push(member);
+    }
 }
 
 /// Compiles a config.

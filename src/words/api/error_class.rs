@@ -211,6 +211,15 @@ const PHRASES: [(ErrorClass, &[u16], &[&str]); 6] = [
             "exceeds the available context size",
             "greater than the context length",
             "context window",
+            "context length exceeded",
+            // OpenAI's later models; xAI; Moonshot; Alibaba; Z.ai; GitHub; text-generation-inference.
+            "input tokens exceed the configured limit",
+            "maximum prompt length",
+            "exceeded model token limit",
+            "range of input length should be",
+            "prompt exceeds max length",
+            "prompt token count of",
+            "`max_new_tokens` must be <=",
         ],
     ),
     (
@@ -222,8 +231,11 @@ const PHRASES: [(ErrorClass, &[u16], &[&str]); 6] = [
             "content management policy",
             "safety system",
             "content policy",
-            // OpenRouter's 403.
+            // OpenRouter's 403; OpenAI's of reasoning models; Moonshot; Alibaba.
             "flagged by moderation",
+            "violating our usage policy",
+            "considered high risk",
+            "inappropriate content",
         ],
     ),
     (
@@ -286,7 +298,7 @@ impl ErrorClass {
             found.then_some(class)
         };
         match coded {
-            Some(ContextTooLong | ContentFiltered) if !is_refusal => of_status(error.status),
+            Some(ContextTooLong | ContentFiltered) if !is_refusal => Self::of_status(error.status),
             Some(class @ (ContextTooLong | ContentFiltered)) => class,
             // Of 404s nearly all are about the model; vendors without a word for it name it in the message.
             Some(NotFound) | None if error.status == 404 && message.contains("model") => ModelNotFound,
@@ -299,8 +311,24 @@ impl ErrorClass {
                     .or_else(|| others.into_iter().find_map(phrased))
                     // A word for any failure says less than the status of one.
                     .or_else(|| coded.filter(|_| error.status < 500))
-                    .unwrap_or_else(|| of_status(error.status))
+                    .unwrap_or_else(|| Self::of_status(error.status))
             }
+        }
+    }
+
+    /// The class of an error of which only the status says anything.
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            401 => InvalidKey,
+            402 => QuotaExceeded,
+            403 => PermissionDenied,
+            404 => NotFound,
+            408 | 504 => TimedOut,
+            413 => RequestTooLarge,
+            429 => RateLimited,
+            503 | 529 => Overloaded,
+            500.. => ServerError,
+            _ => Other,
         }
     }
 }
@@ -309,21 +337,6 @@ fn of_word(word: &str) -> Option<ErrorClass> {
     let word = word.to_ascii_lowercase();
     let word = word.strip_suffix("exception").unwrap_or(&word);
     CODES.iter().find(|(_, codes)| codes.contains(&word)).map(|(class, _)| *class)
-}
-
-const fn of_status(status: u16) -> ErrorClass {
-    match status {
-        401 => InvalidKey,
-        402 => QuotaExceeded,
-        403 => PermissionDenied,
-        404 => NotFound,
-        408 | 504 => TimedOut,
-        413 => RequestTooLarge,
-        429 => RateLimited,
-        503 | 529 => Overloaded,
-        500.. => ServerError,
-        _ => Other,
-    }
 }
 
 #[cfg(test)]
@@ -363,6 +376,26 @@ mod tests {
                 400,
                 r#"{"error":{"message":"Unknown model","code":"model_not_found"}}"#,
                 ErrorClass::ModelNotFound,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 200001 tokens."}}"#,
+                ErrorClass::ContextTooLong,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Invalid request: Your request exceeded model token limit: 8192","type":"invalid_request_error"}}"#,
+                ErrorClass::ContextTooLong,
+            ),
+            (
+                422,
+                r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.","error_type":"validation"}"#,
+                ErrorClass::ContextTooLong,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","code":"invalid_prompt"}}"#,
+                ErrorClass::ContentFiltered,
             ),
             (500, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#, ErrorClass::ServerError),
             (400, "", ErrorClass::Other),

@@ -4,8 +4,11 @@
 
 use super::account::{Account, TARGETS_HOST, names};
 use super::balance::Price;
+use super::failure_class::FailureClass;
 use super::hedge::Hedge;
-use super::members::{self, AtLeast, MemberTable, MemberType, STATUSES, TEXT, default_shown, object, see};
+use super::members::{
+    self, AtLeast, FLAG, MemberTable, MemberType, STATUSES, TEXT, default_shown, object, see,
+};
 use super::pattern::PatternBudget;
 use super::policies::Policies;
 use super::query::Query;
@@ -27,6 +30,10 @@ pub(super) const MAX_TARGETS: usize = 1_000;
 const HINTS: &[(&str, &str)] = &[
     ("model", "a target sets it with override_params: {model: NAME}"),
     ("max_tokens", "a target sets it with override_params: {max_tokens: NUMBER}"),
+    (
+        "allow_subdomain",
+        "what it allows is documented nowhere; custom_hosts of the settings says which hosts may be named",
+    ),
     ("temperature", "a target sets it with override_params: {temperature: NUMBER}"),
 ];
 
@@ -89,6 +96,7 @@ impl<'a> ConfigReader<'a> {
             table.get("targets", targets, "Configs themselves; at most 16 levels deep and 1,000 in all.");
         let weight = default_shown(AtLeast(0.0), 1.0);
         let statuses = "Statuses on which fallback tries the next target.";
+        let for_errors = "In a fallback: this target is used after failures of these classes only.";
         let config = Config {
             name: table.get("name", TEXT, "The name by which conditions refer to this target."),
             provider: table.get(
@@ -108,7 +116,9 @@ impl<'a> ConfigReader<'a> {
             targets: targets.unwrap_or_default(),
             weight: table.get("weight", weight, "Share in load balancing."),
             on_status_codes: table.get("on_status_codes", STATUSES, statuses),
+            for_errors: table.get("for_errors", FailureClass::NON_EMPTY_LIST, for_errors),
             policies: Policies::members(table),
+            passthrough: table.or("passthrough", FLAG, false, "The request names this target's provider."),
             hedge: table.get("hedge", object(Hedge::members), Hedge::DOC),
             price: table.get("price", object(Price::members), "US dollars per million tokens."),
             prompt_id: table.get(
@@ -117,14 +127,19 @@ impl<'a> ConfigReader<'a> {
                 "The prompt that a target renders, in requests to /v1/prompts/{id}/completions.",
             ),
         };
+        if table.problem_count() == before {
+            self.check_account(&config, table);
+        }
+        Some(config)
+    }
+
+    fn check_account(&self, config: &Config, table: &MemberTable<'_>) {
         if let Some(provider) = config.provider.as_deref().filter(|name| !name.starts_with('@'))
-            && table.problem_count() == before
             && let Err(error) = (self.checks.account)(provider, &config.account)
         {
             // Missing keys are not reported: request headers may supply them.
             Account::report(&error, table, false);
         }
-        Some(config)
     }
 
     fn read_targets(&self, at: &Cursor<'_>, depth: usize) -> Vec<Config> {

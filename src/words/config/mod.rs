@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod balance;
+pub mod failure_class;
 pub mod headers;
 pub mod hedge;
 pub mod hooks;
@@ -36,6 +37,7 @@ pub(crate) use level::definitions;
 use crate::error::{Error, Problem};
 use account::Account;
 use balance::Price;
+use failure_class::FailureClass;
 use hedge::Hedge;
 use node::Node;
 use policies::Policies;
@@ -62,6 +64,10 @@ pub struct Config {
     pub weight: Option<f64>,
     /// Response statuses on which fallback tries the next target; the strategy's own list takes precedence.
     pub on_status_codes: Option<Vec<u16>>,
+    /// A key of our own: in fallback, this target is used after failures of these classes only.
+    pub for_errors: Option<Vec<FailureClass>>,
+    /// The provider is the one that the request names, in a header or before its model.
+    pub passthrough: bool,
     /// What targets inherit from here.
     pub policies: Policies,
     /// A key of our own; only in a config with targets.

@@ -7,6 +7,7 @@ use super::account::names::{
     B_SERVICE_ACCOUNT, C_AD_TOKEN, C_API_VERSION, C_AUTH_MODE, C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE,
     C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST, Names,
 };
+use super::node::NodeKind;
 use super::policies::Policies;
 use super::read::ObjectReader;
 use std::collections::HashSet;
@@ -54,6 +55,12 @@ pub(super) fn check(fields: &ObjectReader<'_>, stored: Option<&HashSet<String>>)
         ));
         return;
     }
+    if let Some(at) = fields.peek(&["passthrough"]).filter(|at| at.node.kind == NodeKind::Bool(true)) {
+        if provider || fields.has(&["virtual_key"]) {
+            at.problem("takes the provider that the request names, so the target must have none of its own");
+        }
+        return;
+    }
     let has_enough = || Policies::enough_names().any(|name| fields.has(&[name]));
     if !reachable && !ALONE.iter().any(has_all) && !has_enough() {
         fields.at.problem(message());
@@ -74,7 +81,7 @@ fn message() -> String {
     let key = |names: &Names| names.first().copied().unwrap_or_default();
     let joined = |names: &&[Names]| names.iter().map(key).collect::<Vec<_>>().join(" + ");
     let with = WITH_PROVIDER.iter().map(|names| format!("provider + {}", joined(names)));
-    let all: Vec<String> =
-        with.chain(ALONE.iter().map(joined)).chain(Policies::enough_names().map(str::to_owned)).collect();
+    let others = Policies::enough_names().chain(["passthrough"]).map(str::to_owned);
+    let all: Vec<String> = with.chain(ALONE.iter().map(joined)).chain(others).collect();
     format!("Invalid configuration. It must have at least one of: {}", all.join(", "))
 }

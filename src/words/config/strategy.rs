@@ -4,8 +4,9 @@
 //! (`target_rules`).
 
 use super::balance::{BalanceBy, Sticky};
+use super::failure_class::FailureClass;
 use super::level::MAX_TARGETS;
-use super::members::{Choice, Form, MemberTable, MemberType, STATUSES, form, list, object, see};
+use super::members::{Choice, FLAG, Form, MemberTable, MemberType, STATUSES, form, list, object, see};
 use super::pattern::PatternBudget;
 use super::query::Query;
 use super::read::Cursor;
@@ -23,10 +24,15 @@ pub struct Strategy {
     /// Response statuses on which fallback tries the next target. `None`: every status that is not 2xx.
     /// Empty: no status.
     pub on_status_codes: Option<Vec<u16>>,
+    /// A key of our own: the classes of failures on which the next target is tried, besides those statuses. `None`: what the
+    /// statuses say alone.
+    pub on_errors: Option<Vec<FailureClass>>,
     /// A key of our own: the criterion of load balancing.
     pub by: BalanceBy,
     /// In load balancing: send the same client to the same target.
     pub sticky: Option<Sticky>,
+    /// A key of our own: in load balancing, the other targets are tried where the chosen one fails.
+    pub failover: bool,
 }
 
 /// `strategy.mode`.
@@ -92,17 +98,25 @@ impl Strategy {
         }
         let statuses = "Statuses on which fallback tries the next target.";
         let on_status_codes = table.get("on_status_codes", STATUSES, statuses);
+        let classes = "Classes of failures on which the next target is tried, besides on_status_codes.";
+        let on_errors = table.get("on_errors", FailureClass::LIST, classes);
         table.get("cb_config", see("breaker", READ_ELSEWHERE), "As cb_config of the config.");
         if mode.is_some_and(|mode| mode != Mode::LoadBalance) {
             // Silently ignored otherwise.
             table.problem("by", "is for loadbalance mode");
             table.problem("sticky", "is for loadbalance mode");
+            table.problem(
+                "failover",
+                "is for loadbalance mode; in fallback mode targets follow each other anyway",
+            );
         }
         let by = Choice(&BalanceBy::VARIANTS);
         let by = table.or("by", by, BalanceBy::Weight, "In loadbalance mode: the criterion.");
         let sticky = table.get("sticky", object(Sticky::members), sticky).flatten();
+        let failover = "In loadbalance mode: where the chosen target fails, the others are tried.";
+        let failover = table.or("failover", FLAG, false, failover);
         let conditions = conditions.unwrap_or_default();
-        Some(Self { mode: mode?, conditions, default, on_status_codes, by, sticky })
+        Some(Self { mode: mode?, conditions, default, on_status_codes, on_errors, by, sticky, failover })
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) fn check(fields: &ObjectReader<'_>, strategy: Option<&Strategy>) {
                 require_prices(targets);
             }
         }
+        if let Some(targets) = &targets {
+            check_classes(targets, strategy.mode);
+        }
     }
     if let Some(hedge) = fields.peek(&["hedge"])
         && targets.and_then(|at| at.node.items()).is_none_or(|items| items.len() < 2)
@@ -50,6 +53,20 @@ fn require_weight(targets: &Cursor<'_>) {
     let items = targets.node.items().unwrap_or_default();
     if !items.is_empty() && items.iter().all(weightless) {
         targets.problem("must hold one of a weight above 0");
+    }
+}
+
+/// A target for classes of failures is never a group's first choice, and only a fallback has further ones.
+fn check_classes(targets: &Cursor<'_>, mode: Mode) {
+    let has_classes =
+        |target: &Node| target.member("for_errors").is_some_and(|classes| classes.kind != NodeKind::Null);
+    let items = targets.node.items().unwrap_or_default();
+    if mode == Mode::Fallback {
+        if !items.is_empty() && items.iter().all(has_classes) {
+            targets.problem("must hold one without for_errors");
+        }
+    } else if items.iter().any(has_classes) {
+        targets.problem("must hold none with for_errors, which is for fallback mode");
     }
 }
 

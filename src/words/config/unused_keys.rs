@@ -36,27 +36,38 @@ fn find_prompts(config: &Config, path: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// `group`: the mode of the group the config is a target of.
-fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut Vec<String>) {
+/// Whether a failure of one target leads to another.
+fn continues(strategy: &Strategy) -> bool {
+    strategy.mode == Mode::Fallback || strategy.failover
+}
+
+/// `group`: the strategy of the group the config is a target of.
+fn find_below(config: &Config, path: &str, group: Option<&Strategy>, warnings: &mut Vec<String>) {
     if warnings.len() >= MAX_WARNINGS {
         return;
     }
     let mut warn = |key: &str, why: &str| warnings.push(format!("{path}{key}: no effect, {why}"));
     let strategy = config.strategy.as_ref();
     let is_group = strategy.is_some() && !config.targets.is_empty();
-    if config.weight.is_some() && group != Some(Mode::LoadBalance) {
+    let group_continues = group.is_some_and(continues);
+    if config.weight.is_some() && group.map(|group| group.mode) != Some(Mode::LoadBalance) {
         warn("weight", "it is for loadbalance mode");
     }
-    let in_fallback =
-        group == Some(Mode::Fallback) || strategy.is_some_and(|strategy| strategy.mode == Mode::Fallback);
+    let in_fallback = group_continues || strategy.is_some_and(continues);
     if config.on_status_codes.is_some() && !in_fallback {
-        warn("on_status_codes", "it is for fallback mode");
+        warn("on_status_codes", "it is for fallback mode and for failover");
+    }
+    if config.for_errors.is_some() && group.is_none() {
+        warn("for_errors", "it is for targets of a fallback");
     }
     if !config.targets.is_empty() && strategy.is_none() {
         warn("targets", "there is no strategy");
     }
     if is_group && (config.provider.is_some() || config.virtual_key.is_some()) {
         warn("provider", "the targets are used");
+    }
+    if is_group && config.passthrough {
+        warn("passthrough", "the targets are used");
     }
     if !is_group && config.provider.is_some() && config.virtual_key.is_some() {
         warn("virtual_key", "provider is used");
@@ -81,7 +92,7 @@ fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut V
     find_in_strategy(strategy, &mut warn);
     let used = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
     for (index, target) in config.targets.iter().take(used).enumerate() {
-        find_below(target, &format!("{path}targets[{index}]."), Some(strategy.mode), warnings);
+        find_below(target, &format!("{path}targets[{index}]."), Some(strategy), warnings);
     }
 }
 
@@ -98,8 +109,11 @@ fn find_in_strategy(strategy: &Strategy, warn: &mut impl FnMut(&str, &str)) {
     if strategy.default.is_some() && !is_conditional {
         warn("strategy.default", "it is for conditional mode");
     }
-    if strategy.on_status_codes.is_some() && strategy.mode != Mode::Fallback {
-        warn("strategy.on_status_codes", "it is for fallback mode");
+    if strategy.on_status_codes.is_some() && !continues(strategy) {
+        warn("strategy.on_status_codes", "it is for fallback mode and for failover");
+    }
+    if strategy.on_errors.is_some() && !continues(strategy) {
+        warn("strategy.on_errors", "it is for fallback mode and for failover");
     }
 }
 
@@ -158,13 +172,44 @@ mod tests {
                 r#"{"prompt_id":"p","strategy":{"mode":"fallback"},"targets":[{"virtual_key":"v","prompt_id":"q"}]}"#,
                 &["prompt_id: no effect, only /v1/prompts", "targets[0].prompt_id: no effect"],
             ),
+            (
+                r#"{"passthrough":true,"strategy":{"mode":"single"},"targets":[{"passthrough":true}]}"#,
+                &["passthrough: no effect, the targets are used"],
+            ),
             (r#"{"provider":"@p","custom_host":"https://a.example"}"#, &[]),
         ] {
-            let found = warnings(config);
-            assert_eq!(found.len(), wanted.len(), "{config} {found:?}");
-            for (found, wanted) in found.iter().zip(wanted) {
-                assert!(found.starts_with(wanted), "{found}");
-            }
+            assert_warnings(config, wanted);
+        }
+    }
+
+    #[track_caller]
+    fn assert_warnings(config: &str, wanted: &[&str]) {
+        let found = warnings(config);
+        assert_eq!(found.len(), wanted.len(), "{config} {found:?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!(found.starts_with(wanted), "{found}");
+        }
+    }
+
+    #[test]
+    fn keys_of_fallback_have_an_effect_with_failover() {
+        let rows: [(&str, &[&str]); 3] = [
+            (
+                r#"{"virtual_key":"v","for_errors":["auth"]}"#,
+                &["for_errors: no effect, it is for targets of a"],
+            ),
+            (
+                r#"{"strategy":{"mode":"loadbalance","on_errors":["auth"],"on_status_codes":[429]},"targets":[{"virtual_key":"v"}]}"#,
+                &["strategy.on_status_codes: no effect", "strategy.on_errors: no effect"],
+            ),
+            (
+                r#"{"strategy":{"mode":"loadbalance","failover":true,"on_errors":["auth"],"on_status_codes":[429]},
+                    "on_status_codes":[500],"targets":[{"virtual_key":"v","on_status_codes":[503]}]}"#,
+                &[],
+            ),
+        ];
+        for (config, wanted) in rows {
+            assert_warnings(config, wanted);
         }
     }
 

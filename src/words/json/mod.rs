@@ -15,6 +15,7 @@
 //! | [`unique`] | proof that no name is there twice |
 //! | [`rewrite`] | a text with the values of a changed tree |
 //! | [`splice`] | nested members changed in place |
+//! | [`path`] | what paths name, left out |
 //! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
 //! | [`canonical`] | one text for all spellings of a value |
@@ -25,6 +26,7 @@
 
 pub mod canonical;
 pub(crate) mod outline;
+pub mod path;
 pub mod proof;
 pub mod rewrite;
 pub mod scan;

@@ -4,14 +4,16 @@
 
 use super::probability;
 use crate::route::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use crate::route::continuation;
 use crate::route::env::RoutingEnv;
-use crate::route::plan::{Plan, fallback_statuses};
+use crate::route::plan::Plan;
 use crate::route::target::Target;
 use memory::state::targets::CircuitStatus;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::time::Duration;
 use words::config::balance::BalanceBy;
+use words::config::failure_class::FailureClass;
 use words::config::hedge::Hedge;
 use words::config::policies::DescribeContext;
 use words::config::strategy::Mode;
@@ -41,6 +43,9 @@ struct MemberView {
     /// The statuses on which a group falls back: a list, or `not_2xx`.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_status_codes: Option<StatusCodes>,
+    /// The classes of failures after which alone it is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_errors: Option<Vec<&'static str>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,6 +70,10 @@ struct GroupDetail {
     by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sticky_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failover: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_errors: Option<Vec<&'static str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ConditionView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +148,8 @@ impl ViewBuilder<'_> {
             mode: mode(&group.strategy).as_str(),
             by: None,
             sticky_seconds: None,
+            failover: false,
+            on_errors: names(group.on_errors.as_deref()),
             conditions: Vec::new(),
             default: None,
             hedge: group
@@ -149,7 +160,8 @@ impl ViewBuilder<'_> {
         let mut chances = None;
         match &group.strategy {
             GroupStrategy::Single | GroupStrategy::Fallback => {}
-            GroupStrategy::LoadBalance { by, sticky } => {
+            GroupStrategy::LoadBalance { by, sticky, failover } => {
+                view.failover = *failover;
                 view.by = name_in_table(&BalanceBy::VARIANTS, by);
                 view.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);
                 chances = Some(probability::probabilities(group, *by, self.plan, self.env));
@@ -176,17 +188,23 @@ impl ViewBuilder<'_> {
 
     fn member(&self, group: &TargetGroup, number: usize, chance: Option<f64>) -> Option<MemberView> {
         let member = group.members.get(number)?;
-        let codes = || match fallback_statuses(group, number) {
+        let codes = || match continuation::statuses(group, number) {
             Some(list) => StatusCodes::Listed(list.to_vec()),
+            None if group.on_errors.is_some() => StatusCodes::Listed(Vec::new()),
             None => StatusCodes::Default("not_2xx"),
         };
         let balanced = matches!(group.strategy, GroupStrategy::LoadBalance { .. });
+        let continues = matches!(
+            group.strategy,
+            GroupStrategy::Fallback | GroupStrategy::LoadBalance { failover: true, .. }
+        );
         Some(MemberView {
             name: member.name.clone(),
             weight: balanced.then_some(member.weight),
             price: Some(member.price).filter(|price| price.is_finite()),
             chance,
-            on_status_codes: matches!(group.strategy, GroupStrategy::Fallback).then(codes),
+            on_status_codes: continues.then(codes),
+            for_errors: names(member.for_errors.as_deref()),
         })
     }
 
@@ -210,6 +228,10 @@ impl ViewBuilder<'_> {
             latency_ms: self.env.latency(target).map(millis),
         }
     }
+}
+
+fn names(classes: Option<&[FailureClass]>) -> Option<Vec<&'static str>> {
+    classes.map(|classes| classes.iter().map(|class| class.as_str()).collect())
 }
 
 fn mode(strategy: &GroupStrategy) -> Mode {

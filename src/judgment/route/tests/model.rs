@@ -12,11 +12,18 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum ConfigShape {
     Target { attempts: u32, statuses: Option<Vec<u16>> },
-    Group { list: Option<Vec<u16>>, members: Vec<ConfigShape> },
+    Group { list: Option<Vec<u16>>, classes: Classes, members: Vec<(Classes, ConfigShape)> },
 }
+
+/// `on_errors` of a group, or `for_errors` of a member.
+type Classes = Option<Vec<&'static str>>;
 
 impl ConfigShape {
     fn json(&self) -> String {
+        let names = |key: &str, classes: &Classes| match classes {
+            Some(classes) => format!(r#","{key}":{classes:?}"#),
+            None => String::new(),
+        };
         let list = |list: &Option<Vec<u16>>| match list {
             Some(codes) => format!(r#","on_status_codes":{codes:?}"#),
             None => String::new(),
@@ -25,9 +32,13 @@ impl ConfigShape {
             ConfigShape::Target { attempts, statuses } => {
                 target(&format!(r#""retry":{{"attempts":{attempts}{}}}"#, list(statuses)))
             }
-            ConfigShape::Group { list: codes, members } => {
-                let members: Vec<String> = members.iter().map(ConfigShape::json).collect();
-                let mode = format!(r#"{{"mode":"fallback"{}}}"#, list(codes));
+            ConfigShape::Group { list: codes, classes, members } => {
+                let member = |(classes, shape): &(Classes, ConfigShape)| {
+                    let json = shape.json();
+                    format!("{}{}}}", json.strip_suffix('}').unwrap(), names("for_errors", classes))
+                };
+                let members: Vec<String> = members.iter().map(member).collect();
+                let mode = format!(r#"{{"mode":"fallback"{}{}}}"#, list(codes), names("on_errors", classes));
                 format!(r#"{{"strategy":{mode},"targets":[{}]}}"#, members.join(","))
             }
         }
@@ -44,27 +55,39 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// `others`: whether there is a sibling to fall back to, here or further up.
-    fn node(&mut self, shape: &ConfigShape, path: &str, others: bool) -> NodeOutcome {
+    fn node(&mut self, shape: &ConfigShape, path: &str, others: Others) -> NodeOutcome {
         match shape {
             ConfigShape::Target { attempts, statuses } => {
                 self.target(*attempts, statuses.as_deref(), path, others)
             }
-            ConfigShape::Group { list, members } => {
-                let mut last = None;
-                for (index, shape) in members.iter().enumerate() {
-                    let more = index + 1 < members.len() && list.as_ref().is_none_or(|list| !list.is_empty());
-                    last = Some(self.node(shape, &format!("{path}.targets[{index}]"), others || more)?);
-                    if !last.is_some_and(|last| falls_back(list.as_deref(), last)) {
-                        break;
+            ConfigShape::Group { list, classes, members } => {
+                let mut tried = Vec::new();
+                let mut index = members.iter().position(|(classes, _)| classes.is_none()).unwrap();
+                loop {
+                    tried.push(index);
+                    let following = |outcome: Outcome| {
+                        let follows = |(_, (own, _)): &(usize, &(Classes, ConfigShape))| match own {
+                            Some(own) => class(outcome).is_some_and(|class| own.contains(&class)),
+                            None => falls_back(list.as_deref(), classes.as_deref(), outcome),
+                        };
+                        let untried = members.iter().enumerate().filter(|(index, _)| !tried.contains(index));
+                        untried.filter(follows).map(|(index, _)| index).next()
+                    };
+                    let inner = Others {
+                        after_silence: others.after_silence || following(Outcome::TimedOut).is_some(),
+                        after_break: others.after_break || following(Outcome::Interrupted).is_some(),
+                    };
+                    let last = self.node(&members[index].1, &format!("{path}.targets[{index}]"), inner)?;
+                    match following(last) {
+                        Some(next) => index = next,
+                        None => return Some(last),
                     }
                 }
-                last
             }
         }
     }
 
-    fn target(&mut self, attempts: u32, statuses: Option<&[u16]>, path: &str, others: bool) -> NodeOutcome {
+    fn target(&mut self, attempts: u32, statuses: Option<&[u16]>, path: &str, others: Others) -> NodeOutcome {
         self.tried.push(path.to_owned());
         let mut outcome = *self.outcomes.next()?;
         for _ in 0..attempts {
@@ -77,8 +100,10 @@ impl Model<'_> {
                     statuses.unwrap_or(&[429, 500, 502, 503, 504, 529]).contains(&status)
                 }
                 Outcome::Failed => true,
-                Outcome::Interrupted => !others,
-                Outcome::TimedOut => !others && statuses.is_some_and(|list| list.contains(&408)),
+                Outcome::Interrupted => !others.after_break,
+                Outcome::TimedOut => {
+                    !others.after_silence && statuses.is_some_and(|list| list.contains(&408))
+                }
                 Outcome::PrefillRefused
                 | Outcome::FormRefused
                 | Outcome::Unsupported(_)
@@ -94,9 +119,33 @@ impl Model<'_> {
     }
 }
 
-/// Whether a group falls back.
-fn falls_back(list: Option<&[u16]>, outcome: Outcome) -> bool {
+/// Whether a sibling, here or further up, would follow.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    after_silence: bool,
+    after_break: bool,
+}
+
+/// The name of a failure in a config.
+fn class(outcome: Outcome) -> Option<&'static str> {
+    Some(match outcome {
+        Outcome::Response { status: 200, .. } => return None,
+        Outcome::Response { class: ErrorClass::ContentFiltered, .. } => "content_policy",
+        Outcome::Response { status: 401, .. } => "auth",
+        Outcome::Response { status: 429, .. } | Outcome::Limited(429) => "rate_limit",
+        Outcome::Response { status: 500 | 503, .. } => "server_error",
+        Outcome::TimedOut => "timeout",
+        Outcome::Failed | Outcome::Interrupted => "connection",
+        _ => "other",
+    })
+}
+
+/// Whether a group falls back to a member for any failure.
+fn falls_back(list: Option<&[u16]>, classes: Option<&[&str]>, outcome: Outcome) -> bool {
+    let is_named = |classes: &[&str]| class(outcome).is_some_and(|class| classes.contains(&class));
     match (list, outcome) {
+        _ if classes.is_some_and(is_named) => true,
+        (None, _) if classes.is_some() => false,
         (
             Some(list),
             Outcome::Response { status, .. } | Outcome::Unsupported(status) | Outcome::Limited(status),
@@ -113,12 +162,25 @@ fn codes() -> impl Strategy<Value = Option<Vec<u16>>> {
     prop::option::of(prop::collection::vec(code, 0..3))
 }
 
+fn classes(at_least: usize) -> impl Strategy<Value = Classes> {
+    let names = ["auth", "rate_limit", "content_policy", "server_error", "timeout", "connection", "other"];
+    prop_oneof![
+        2 => Just(None),
+        1 => prop::collection::vec(prop::sample::select(names.to_vec()), at_least..4).prop_map(Some),
+    ]
+}
+
 fn shapes() -> impl Strategy<Value = ConfigShape> {
     let target_shape =
         (0_u32..3, codes()).prop_map(|(attempts, statuses)| ConfigShape::Target { attempts, statuses });
     target_shape.prop_recursive(3, 12, 4, |inner| {
-        (codes(), prop::collection::vec(inner, 1..4))
-            .prop_map(|(list, members)| ConfigShape::Group { list, members })
+        (codes(), classes(0), prop::collection::vec((classes(1), inner), 1..4)).prop_map(
+            |(list, classes, mut members)| {
+                // One member at least is for any failure.
+                members.last_mut().unwrap().0 = None;
+                ConfigShape::Group { list, classes, members }
+            },
+        )
     })
 }
 
@@ -146,7 +208,7 @@ proptest! {
     #[test]
     fn the_plan_agrees_with_the_model(shape in shapes(), outcomes in outcomes()) {
         let mut model = Model { outcomes: outcomes.iter(), tried: Vec::new() };
-        if model.node(&shape, "config", false).is_some() {
+        if model.node(&shape, "config", Others::default()).is_some() {
             model.tried.push("!".to_owned());
         }
         let (tried, _) = run_plan(&shape.json(), &outcomes, &mut TestEnv::default());

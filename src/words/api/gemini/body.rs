@@ -1,12 +1,13 @@
 //! Edits of a body that goes to Google in the client's own bytes, and what routing reads of it.
 
 use super::generation::own_name;
-use super::names::camel;
+use super::names::{camel, snake};
 use super::signature::WRAPPED;
 use crate::api::body::{Body, Edit};
 use crate::api::output_bounds::most;
 use crate::error::Error;
 use crate::json::Json;
+use crate::json::path::JsonPath;
 use crate::json::whole_number::whole_number;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -64,6 +65,22 @@ pub fn override_edits<'a>(body: &Body, params: impl Iterator<Item = (&'a str, &'
         edits.push(Edit::Set(name, Cow::Owned(config.get().to_owned())));
     }
     edits
+}
+
+/// Whether the body has a parameter, under OpenAI's name for it or its own. The model and the stream are in the path.
+pub fn has_param(body: &Body, name: &str) -> bool {
+    let Some(own) = own_name(name) else {
+        return matches!(name, "model" | "stream") || body.names().any(|sent| camel(sent) == camel(name));
+    };
+    let texts = CONFIG.iter().filter_map(|config| body.raw(config));
+    texts.filter_map(Json::members).flatten().any(|(sent, _)| camel(&sent) == own)
+}
+
+/// Where a parameter of OpenAI's name is in a body, in every spelling; empty for other names.
+pub fn paths_of(path: &JsonPath) -> Vec<JsonPath> {
+    let Some(own) = own_name(path.first()) else { return Vec::new() };
+    let spellings = [own.to_owned(), snake(own)];
+    CONFIG.iter().flat_map(|config| spellings.iter().map(|own| path.moved_to(config, own))).collect()
 }
 
 /// The edit that leaves out what other providers signed or encrypted in earlier turns: Google would refuse the request for it.
@@ -133,6 +150,31 @@ mod tests {
         ] {
             assert_eq!(edited(text, &params), wanted);
         }
+    }
+
+    #[test]
+    fn parameters_are_found_in_their_place() {
+        let body =
+            body(r#"{"generation_config":{"max_output_tokens":1,"topP":1},"labels":{},"toolConfig":{}}"#);
+        for (name, has) in [
+            ("max_tokens", true),
+            ("max_completion_tokens", true),
+            ("top_p", true),
+            ("temperature", false),
+            ("labels", true),
+            ("tool_config", true),
+            ("safetySettings", false),
+            ("model", true),
+        ] {
+            assert_eq!(has_param(&body, name), has, "{name}");
+        }
+        let drop = |path: &str| {
+            let text = std::str::from_utf8(body.bytes()).unwrap();
+            crate::json::path::without(text, &paths_of(&JsonPath::parse(path).unwrap()))
+        };
+        let wanted = r#"{"generation_config":{"topP":1},"labels":{},"toolConfig":{}}"#;
+        assert_eq!(drop("max_tokens").as_deref(), Some(wanted));
+        assert_eq!((drop("temperature"), drop("labels")), (None, None));
     }
 
     #[test]

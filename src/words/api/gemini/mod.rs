@@ -27,7 +27,7 @@ pub mod wire;
 mod tests;
 
 pub(super) use body::most_output;
-pub use body::{candidates, foreign_signatures, override_edits};
+pub use body::{candidates, foreign_signatures, has_param, override_edits, paths_of};
 pub use embeddings::{Embedding, embeddings_request, embeddings_response};
 pub use encoder::encoder;
 pub use list_framing::ListFraming;

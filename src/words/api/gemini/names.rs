@@ -19,6 +19,18 @@ pub fn camel(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The other spelling: `maxOutputTokens` as `max_output_tokens`.
+pub(super) fn snake(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for char in name.chars() {
+        if char.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(char.to_ascii_lowercase());
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

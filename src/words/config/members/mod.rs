@@ -12,8 +12,9 @@ mod types;
 
 use types::Defaulted;
 pub(crate) use types::{
-    AtLeast, Choice, FILE, FLAG, Form, MILLIS, MemberType, NON_EMPTY, NUMBER, OBJECT_TEXT, OneOf, SECRET,
-    SHARE, STATUSES, TEXT, Time, default_shown, form, list, non_empty, object, only_if, seconds, see, whole,
+    AtLeast, Choice, FILE, FLAG, Form, List, MILLIS, MemberType, NON_EMPTY, NUMBER, OBJECT_TEXT, OneOf,
+    SECRET, SHARE, STATUSES, TEXT, Time, default_shown, form, list, non_empty, object, only_if, seconds, see,
+    whole,
 };
 
 use super::node::Entry;

@@ -14,6 +14,8 @@ mod breaker;
 mod cache;
 mod client_certificate;
 mod custom_host;
+mod default_params;
+mod drop_params;
 mod forward_headers;
 mod from_headers;
 mod hook_lists;
@@ -37,6 +39,7 @@ pub use time_limits::TimeLimits;
 
 use super::members::MemberTable;
 use super::proxy_url::ProxyChoice;
+use crate::json::path::JsonPath;
 use from_headers::PolicyHeader;
 use http::HeaderName;
 use serde_json::Value;
@@ -62,16 +65,16 @@ inherited! {
     retry: Option<RetryPolicy> = retry::KEY,
     breaker: Option<BreakerPolicy> = breaker::KEY,
     cache: Option<Cache> = cache::KEY,
-    /// Until the response header.
     request_timeout: Option<Duration> = request_timeout::KEY,
     time_limits: TimeLimits = time_limits::KEY,
     stream_rescue: Option<StreamRescue> = stream_rescue::KEY,
-    /// Request headers to forward to the provider unchanged. The forwarding code must still leave out the
-    /// gateway's own headers and those that frame the message.
+    /// Request headers to forward unchanged, without the gateway's own and those that frame the message.
     forward_headers: Option<Vec<HeaderName>> = forward_headers::KEY,
     strict_std_compliance: Option<bool> = strict_std_compliance::KEY,
+    default_params: Vec<(String, Box<str>)> = default_params::KEY,
     /// Members to set in the body, in the order written: name and JSON text.
     override_params: Vec<(String, Box<str>)> = override_params::KEY,
+    drop_params: Option<Vec<JsonPath>> = drop_params::KEY,
     /// Base URL that replaces the provider's own, as written.
     custom_host: Option<String> = custom_host::KEY,
     /// Of the stored provider in the settings file: no config has it.
@@ -189,7 +192,6 @@ impl fmt::Debug for Policies {
             .field("breaker", &self.breaker)
             .field("request_timeout", &self.request_timeout)
             .field("time_limits", &self.time_limits)
-            .field("stream_rescue", &self.stream_rescue)
             .finish_non_exhaustive()
     }
 }

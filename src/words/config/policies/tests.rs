@@ -49,7 +49,9 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("output_guardrails", r#"["a"]"#, "[]"),
     ("input_mutators", r#"["a"]"#, "[]"),
     ("output_mutators", r#"["a"]"#, "[]"),
+    ("default_params", r#"{"a":1}"#, r#"{"a":2}"#),
     ("override_params", r#"{"a":1}"#, r#"{"a":2}"#),
+    ("drop_params", r#"["a.b"]"#, r#"["a[0]"]"#),
     ("time_limits", r#"{"gap_ms":1}"#, r#"{"gap_ms":2}"#),
 ];
 
@@ -74,6 +76,10 @@ fn every_key_is_inherited_and_the_nearest_level_wins() {
 fn some_keys_are_merged() {
     let merged = inherited(r#"{"override_params":{"b":2,"c":3}}"#, r#"{"override_params":{"a":1,"b":1}}"#);
     assert_eq!(merged, level(r#"{"override_params":{"a":1,"b":2,"c":3}}"#));
+    let merged = inherited(r#"{"default_params":{"b":2}}"#, r#"{"default_params":{"a":1,"b":1}}"#);
+    assert_eq!(merged, level(r#"{"default_params":{"a":1,"b":2}}"#));
+    let replaced = inherited(r#"{"drop_params":["a"]}"#, r#"{"drop_params":["b"]}"#);
+    assert_eq!(replaced, level(r#"{"drop_params":["a"]}"#));
     let merged = inherited(r#"{"time_limits":{"gap_ms":1}}"#, r#"{"time_limits":{"gap_ms":2,"total_ms":3}}"#);
     assert_eq!(merged, level(r#"{"time_limits":{"gap_ms":1,"total_ms":3}}"#));
     // Guardrails are a short form of hooks: either replaces both.
@@ -121,7 +127,7 @@ fn descriptions_fill_in_defaults_and_show_no_secret() {
     assert_eq!(defaults["time_limits"]["none_left"]["connect_ms"], 5_000);
     assert_eq!((&defaults["stream_rescue"], &defaults["breaker"]), (&"resume".into(), &().into()));
     let own = described(
-        r#"{"override_params":{"a":"canary"},"custom_host":"https://canary","request_timeout":7,
+        r#"{"override_params":{"a":"canary"},"default_params":{"b":"canary"},"custom_host":"https://canary","request_timeout":7,
             "cb_config":{"failure_threshold":2,"cooldown_interval":30000},"stream_rescue":"off"}"#,
     );
     assert_eq!(own["time_limits"]["none_left"]["first_byte_ms"], 7);

@@ -34,6 +34,7 @@ fn full(canary: &str) -> Value {
                         "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000}},
            "targets": [target("a"), target("b"),
                        {"strategy": {"mode": "loadbalance", "by": "price",
+                                     "failover": true, "on_errors": ["timeout", "context_window"],
                                      "sticky": {"enabled": true, "ttl": 60, "hash_fields": ["metadata.user"]}},
                         "targets": [target("c")]}],
            "retry": {"attempts": 1, "on_status_codes": [429], "use_retry_after_headers": true,

@@ -3,6 +3,7 @@
 //! Not here: the operators of queries (`query`), and what the keys do at run time.
 
 use super::super::balance::{BalanceBy, Price};
+use super::super::failure_class::FailureClass;
 use super::super::hedge::Hedge;
 use super::super::policies::{StreamRescue, TimeLimits};
 use super::{Mode, accepted, refused, values};
@@ -51,6 +52,12 @@ fn every_rule_of_balance() {
             "strategy.sticky.ttl: must be at least 1",
         ),
         (r#"{"mode":"loadbalance","sticky":{"enabled":true,"key":"a"}}"#, "strategy.sticky.key: unknown key"),
+        (r#"{"mode":"fallback","failover":true}"#, "strategy.failover: is for loadbalance mode"),
+        (r#"{"mode":"loadbalance","failover":"yes"}"#, "strategy.failover: must be a boolean"),
+        (
+            r#"{"mode":"fallback","on_errors":["slow"]}"#,
+            "strategy.on_errors[0]: must be one of: context_window,",
+        ),
     ] {
         refused(&format!(r#"{{"strategy":{strategy},{both}}}"#), &[wanted]);
     }
@@ -193,4 +200,42 @@ fn values_are_read_as_written() {
     let retry = config.policies.retry.unwrap();
     let waits = [retry.backoff, retry.max_backoff, retry.budget].map(|wait| wait.as_millis());
     assert_eq!(waits, [250, 4_000, 30_000]);
+}
+
+#[test]
+fn every_rule_of_classes_of_failures() {
+    let target = |classes: &str| format!(r#"{{"virtual_key":"v","for_errors":{classes}}}"#);
+    let config = |strategy: &str, targets: &[String]| {
+        format!(r#"{{"strategy":{strategy},"targets":[{}]}}"#, targets.join(","))
+    };
+    let plain = || r#"{"virtual_key":"w"}"#.to_owned();
+    let read = accepted(&config(
+        r#"{"mode":"fallback","on_errors":["timeout","auth"],"on_status_codes":[400]}"#,
+        &[plain(), target(r#"["context_window","content_policy"]"#)],
+    ));
+    let strategy = read.strategy.as_ref().unwrap();
+    assert_eq!(strategy.on_errors, Some(vec![FailureClass::Timeout, FailureClass::Auth]));
+    let classes = Some(vec![FailureClass::ContextWindow, FailureClass::ContentPolicy]);
+    assert_eq!(read.targets[1].for_errors, classes);
+    for (strategy, targets, wanted) in [
+        (
+            r#"{"mode":"fallback"}"#,
+            vec![plain(), target("[]")],
+            "targets[1].for_errors: must hold at least one",
+        ),
+        (
+            r#"{"mode":"fallback"}"#,
+            vec![plain(), target(r#"["slow"]"#)],
+            "targets[1].for_errors[0]: must be one of",
+        ),
+        (r#"{"mode":"fallback"}"#, vec![target(r#"["auth"]"#)], "targets: must hold one without for_errors"),
+        (
+            r#"{"mode":"loadbalance","failover":true}"#,
+            vec![plain(), target(r#"["auth"]"#)],
+            "targets: must hold none with for_errors",
+        ),
+        (r#"{"mode":"single"}"#, vec![target(r#"["auth"]"#)], "targets: must hold none with for_errors"),
+    ] {
+        refused(&config(strategy, &targets), &[wanted]);
+    }
 }

@@ -1,0 +1,43 @@
+//! How a compiled group chooses among its members, from its strategy as written.
+//!
+//! Not the choice itself (`plan`), nor the members (`compile`).
+
+use super::compiled::{GroupStrategy, Member};
+use words::config::strategy::{Condition, Mode, Strategy};
+use words::error::Error;
+
+/// The strategy of a group with these members.
+///
+/// # Errors
+/// 400 for a condition that names no member.
+pub(super) fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<GroupStrategy, Error> {
+    Ok(match strategy.mode {
+        Mode::Single => GroupStrategy::Single,
+        Mode::Fallback => GroupStrategy::Fallback,
+        Mode::LoadBalance => GroupStrategy::LoadBalance {
+            by: strategy.by,
+            sticky: strategy.sticky.clone(),
+            failover: strategy.failover,
+        },
+        Mode::Conditional => {
+            let rule = |condition: &Condition| {
+                Ok((condition.query.clone(), member_by_name(members, Some(&condition.then))?))
+            };
+            let rules = strategy.conditions.iter().map(rule).collect::<Result<_, Error>>()?;
+            GroupStrategy::Conditional {
+                rules,
+                default: member_by_name(members, strategy.default.as_deref())?,
+            }
+        }
+    })
+}
+
+/// The index of the member of that name. Validation ensures that there is one.
+fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error> {
+    let found = members.iter().position(|member| name.is_some() && member.name.as_deref() == name);
+    found.ok_or_else(|| {
+        let name = name.unwrap_or_default();
+        Error::bad_request(format!("Invalid target name found in the query router: {name}"))
+            .with_param("x-gateway-config")
+    })
+}
