@@ -127,6 +127,7 @@ mod prose;
 mod provider_batches;
 mod provider_batches_cloud;
 mod provider_batches_late;
+mod provider_limits;
 mod published_requests;
 mod realtime;
 mod realtime_turns;

@@ -1,4 +1,4 @@
-//! What records of the store, and keys of the settings, limit: their bodies read as [`Limit`]s.
+//! What records of the store, and keys and providers of the settings, limit: their bodies read as [`Limit`]s.
 //!
 //! The control plane has checked what it wrote. What this version cannot read of a body is left out, never guessed. Not here: which
 //! of them are in force (`in_force`).
@@ -13,8 +13,8 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Number, Value};
 use std::sync::Arc;
 use uuid::Uuid;
-use words::settings::ServiceKey;
 use words::settings::key_limits::MAX_SAME_RATES;
+use words::settings::{KeyLimits, ServiceKey, StoredProvider};
 
 /// The member of a body that counts how often its usage was reset by hand.
 pub const RESETS: &str = "usage_resets";
@@ -102,16 +102,34 @@ pub(crate) fn usage_ids(record: &Record) -> Vec<Uuid> {
 
 /// The limits of a key of the settings: those of requests whose key has its name. `now`: as for [`limits_of`].
 pub fn limits_of_key(key: &ServiceKey, now: Timestamp) -> Vec<Limit> {
-    let id = settings_key_id(&key.name);
-    let usages = indexed(key.limits.usage.iter().filter_map(Value::as_object), usage, &[]);
-    let rates = indexed(key.limits.rates.iter().filter_map(Value::as_object), rate, &[]);
+    let limits = of_settings(settings_key_id(&key.name), LimitScope::Key, &key.limits, now);
+    named(limits, &FactKey::ApiKey, &key.name)
+}
+
+/// The limits of a provider of the settings: those of attempts that use it.
+pub fn limits_of_provider(slug: &str, provider: &StoredProvider, now: Timestamp) -> Vec<Limit> {
+    let limits = of_settings(settings_provider_id(slug), LimitScope::Provider, &provider.limits, now);
+    named(limits, &FactKey::VirtualKey, slug)
+}
+
+fn of_settings(id: Uuid, scope: LimitScope, limits: &KeyLimits, now: Timestamp) -> Vec<Limit> {
+    let usages = indexed(limits.usage.iter().filter_map(Value::as_object), usage, &[]);
+    let rates = indexed(limits.rates.iter().filter_map(Value::as_object), rate, &[]);
     let found = usages.into_iter().chain(rates);
-    let found = found
-        .filter_map(|(index, item, kind)| limit(id, LimitScope::Key, index, item, raised(item, kind, now)));
-    let is_it = || vec![Condition::new(FactKey::ApiKey, [key.name.as_str()], [])];
-    let name: Arc<str> = key.name.as_str().into();
-    let named = |limit| Limit { conditions: is_it(), name: Some(Arc::clone(&name)), ..limit };
-    found.map(named).collect()
+    found.filter_map(|(index, item, kind)| limit(id, scope, index, item, raised(item, kind, now))).collect()
+}
+
+/// Limits of what has this name in the settings.
+fn named(limits: Vec<Limit>, key: &FactKey, name: &str) -> Vec<Limit> {
+    let shared: Arc<str> = name.into();
+    let is_it = || vec![Condition::new(key.clone(), [name], [])];
+    let limits = limits.into_iter();
+    limits.map(|limit| Limit { conditions: is_it(), name: Some(Arc::clone(&shared)), ..limit }).collect()
+}
+
+/// Under which id the usage of a provider of the settings is kept: the same as long as its slug is.
+pub(crate) fn settings_provider_id(slug: &str) -> Uuid {
+    id_of_text(&format!("turnpike settings provider {slug}"))
 }
 
 /// Under which id the usage of a key of the settings is kept: the same as long as its name is.

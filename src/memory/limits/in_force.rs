@@ -1,9 +1,11 @@
-//! The limits in force: those of the active records and of the settings' keys. Where records have changed, the next set is made of the one
+//! The limits in force: those of the active records and of the settings' keys and providers. Where records have changed, the next set is made of the one
 //! before: the time depends on the number of changes and not on the number of records.
 //!
 //! A request that meets an unchanged snapshot compares two pointers.
 
-use super::from_records::{KINDS, limits_of, limits_of_key, settings_key_id, usage_ids};
+use super::from_records::{
+    KINDS, limits_of, limits_of_key, limits_of_provider, settings_key_id, settings_provider_id, usage_ids,
+};
 use super::limit::Limit;
 use super::limit_set::{BucketHash, LimitSet};
 use super::window::NEVER;
@@ -15,7 +17,7 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
-use words::settings::{ServiceKey, Settings};
+use words::settings::Settings;
 
 /// What was compiled last.
 #[derive(Debug, Default)]
@@ -70,8 +72,20 @@ pub(super) fn present_ids(snapshot: &SettingsSnapshot) -> HashSet<Uuid> {
     let catalog = snapshot.stored.catalog();
     let records = KINDS.into_iter().flat_map(|kind| catalog.all(kind));
     let active = records.filter(|record| record.status == Status::Active);
-    let keys = snapshot.settings.auth.keys.iter().map(|key| settings_key_id(&key.name));
-    active.flat_map(|record| usage_ids(record)).chain(keys).collect()
+    active.flat_map(|record| usage_ids(record)).chain(settings_ids(&snapshot.settings)).collect()
+}
+
+/// Under which ids usage of what the settings name is kept.
+fn settings_ids(settings: &Settings) -> impl Iterator<Item = Uuid> {
+    let keys = settings.auth.keys.iter().map(|key| settings_key_id(&key.name));
+    keys.chain(settings.providers.keys().map(|slug| settings_provider_id(slug)))
+}
+
+/// The limits that the settings have.
+fn limits_of_settings(settings: &Settings, now: Timestamp) -> Vec<Limit> {
+    let keys = settings.auth.keys.iter().flat_map(|key| limits_of_key(key, now));
+    let providers = settings.providers.iter();
+    keys.chain(providers.flat_map(|(slug, provider)| limits_of_provider(slug, provider, now))).collect()
 }
 
 impl Compiled {
@@ -96,14 +110,13 @@ impl Compiled {
         let unchanged = over.iter().filter(|id| pairs.iter().all(|pair| pair.id != **id));
         let unchanged: Vec<Pair<'_>> = unchanged.filter_map(|id| Pair::of_unchanged(*id, catalog)).collect();
         pairs.extend(unchanged);
-        let keys_before = before.map(|before| before.settings.auth.keys.as_slice()).unwrap_or_default();
-        let has_changed_keys = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, settings))
-            || keys_before.iter().any(|key| over.contains(&settings_key_id(&key.name)));
-        let of_keys = |keys: &'_ [ServiceKey]| -> Vec<Limit> {
-            let keys = keys.iter().filter(|_| has_changed_keys);
-            keys.flat_map(|key| limits_of_key(key, now)).collect()
+        let settings_before = before.map(|before| &*before.settings);
+        let have_changed = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, settings))
+            || settings_before.is_some_and(|before| settings_ids(before).any(|id| over.contains(&id)));
+        let of_settings = |settings: Option<&Settings>| -> Vec<Limit> {
+            settings.filter(|_| have_changed).map(|of| limits_of_settings(of, now)).unwrap_or_default()
         };
-        let mut removed: Vec<Limit> = of_keys(keys_before);
+        let mut removed: Vec<Limit> = of_settings(settings_before);
         pairs.retain(|pair| {
             let limits = pair.before.map(|record| limits_of(record, catalog_before, now)).unwrap_or_default();
             // Most changes of keys are notes of their last use. What policies say depends on other records too.
@@ -119,7 +132,7 @@ impl Compiled {
         });
         let records = pairs.iter().filter_map(|pair| pair.now);
         let added = records.flat_map(|record| limits_of(record, catalog, now));
-        let mut added = added.chain(of_keys(&settings.auth.keys)).peekable();
+        let mut added = added.chain(of_settings(Some(settings))).peekable();
         let set = match before {
             Some(before) if removed.is_empty() && added.peek().is_none() => Arc::clone(&before.set),
             Some(before) => Arc::new(before.set.with(&removed, added)),

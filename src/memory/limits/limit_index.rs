@@ -4,7 +4,7 @@
 //! of them (`limit_set`).
 
 use super::fact_key::Condition;
-use super::facts::{Facts, Id};
+use super::facts::{Facts, Id, Named};
 use super::limit::{Limit, LimitScope, OnMissing};
 use super::limit_set::{BucketHash, StartedHash};
 use super::refusal::MissingFact;
@@ -26,6 +26,8 @@ pub(super) struct LimitIndex {
     policies: Lists<Uuid>,
     /// Of keys of the settings, by their names.
     settings_keys: Lists<Arc<str>>,
+    /// Of providers of the settings, by their slugs.
+    settings_providers: Lists<Arc<str>>,
     others: Lists<(LimitScope, Uuid)>,
     /// What integrations have for one workspace: by integration and workspace.
     workspaces: Lists<(Uuid, Uuid)>,
@@ -37,6 +39,7 @@ pub(super) enum LimitOwner {
     Organisation,
     PoliciesOf(Uuid),
     SettingsKey(Arc<str>),
+    SettingsProvider(Arc<str>),
     Record(LimitScope, Uuid),
     /// An integration and a workspace.
     IntegrationFor(Uuid, Uuid),
@@ -86,6 +89,10 @@ impl LimitOwner {
                 Some(name) => Self::SettingsKey(Arc::clone(name)),
                 None => Self::Organisation,
             },
+            (LimitScope::Provider, _) if !limit.conditions.is_empty() => match &limit.name {
+                Some(slug) => Self::SettingsProvider(Arc::clone(slug)),
+                None => Self::Organisation,
+            },
             (LimitScope::Integration, Some(workspace)) => Self::IntegrationFor(limit.record, workspace),
             (scope, _) => Self::Record(scope, limit.record),
         }
@@ -98,6 +105,7 @@ impl LimitIndex {
             LimitOwner::Organisation => Some(&self.organisation),
             LimitOwner::PoliciesOf(workspace) => self.policies.get(workspace),
             LimitOwner::SettingsKey(name) => self.settings_keys.get(name),
+            LimitOwner::SettingsProvider(slug) => self.settings_providers.get(slug),
             LimitOwner::Record(scope, id) => self.others.get(&(*scope, *id)),
             LimitOwner::IntegrationFor(id, workspace) => self.workspaces.get(&(*id, *workspace)),
         };
@@ -109,6 +117,7 @@ impl LimitIndex {
             LimitOwner::Organisation => self.organisation = list.into(),
             LimitOwner::PoliciesOf(workspace) => put(&mut self.policies, workspace, list),
             LimitOwner::SettingsKey(name) => put(&mut self.settings_keys, name, list),
+            LimitOwner::SettingsProvider(slug) => put(&mut self.settings_providers, slug, list),
             LimitOwner::Record(scope, id) => put(&mut self.others, (scope, id), list),
             LimitOwner::IntegrationFor(id, workspace) => put(&mut self.workspaces, (id, workspace), list),
         }
@@ -125,6 +134,12 @@ impl LimitIndex {
             Some(Id::Settings(name)) if !self.settings_keys.is_empty() => self.settings_keys.get(name),
             _ => None,
         };
+        let settings_provider = match target.and_then(|target| target.virtual_key) {
+            Some(Named { id: Id::Settings(slug), .. }) if !self.settings_providers.is_empty() => {
+                self.settings_providers.get(slug)
+            }
+            _ => None,
+        };
         let others = [
             (LimitScope::Key, record(facts.api_key)),
             (LimitScope::Workspace, facts.workspace),
@@ -138,7 +153,8 @@ impl LimitIndex {
         let integration =
             target.and_then(|target| target.integration).filter(|_| !self.workspaces.is_empty());
         let of_workspace = integration.and_then(|id| self.workspaces.get(&(id, facts.workspace?)));
-        let of_owners = policies.into_iter().chain(settings_key).chain(others).chain(of_workspace);
+        let of_settings = settings_key.into_iter().chain(settings_provider);
+        let of_owners = policies.into_iter().chain(of_settings).chain(others).chain(of_workspace);
         self.organisation.iter().chain(of_owners.flat_map(|list| list.iter()))
     }
 }

@@ -1,4 +1,4 @@
-//! `auth.keys[].usage_limits` and `rate_limits`: what a key of the settings may use.
+//! `usage_limits` and `rate_limits` of `auth.keys[]` and `providers.<slug>`: what a key of the settings may use, and what a provider.
 //!
 //! Read into the form that limits of stored keys have in their records, so that `limits` compiles both by the same rules. Nothing
 //! is counted here.
@@ -9,7 +9,7 @@ use crate::json::schema;
 use jiff::Timestamp;
 use serde_json::{Number, Value, json};
 
-/// The limits of one key, as records of the store have them.
+/// The limits of one key or provider, as records of the store have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyLimits {
     pub usage: Vec<Value>,
@@ -26,10 +26,10 @@ const MAX_COUNT: f64 = 9e15;
 const MAX_DOLLARS: f64 = 9e9;
 
 impl KeyLimits {
-    /// Adds its members to those of a key.
+    /// Adds its members to those of a key or provider.
     pub(super) fn members(table: &mut MemberTable<'_>) -> Self {
-        let usage = "How much the key may use (docs/limits.md).";
-        let rates = "How much the key may use in a unit of time (docs/limits.md).";
+        let usage = "How much it may use (docs/limits.md).";
+        let rates = "How much it may use in a unit of time (docs/limits.md).";
         let limits = Self {
             usage: table
                 .get("usage_limits", list(object(usage_limit), "One limit."), usage)

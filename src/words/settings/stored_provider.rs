@@ -4,6 +4,7 @@
 //! it names (`route`).
 
 use super::allowed_models::AllowedModels;
+use super::key_limits::KeyLimits;
 use super::model_pattern::{ALLOWED_MODELS, AllowedNames};
 use super::values::base_url;
 use crate::config::Checks;
@@ -28,6 +29,8 @@ pub struct StoredProvider {
     pub models: Option<Arc<AllowedModels>>,
     /// The names of the models that may be used; `None`: all.
     pub allowed: Option<AllowedNames>,
+    /// What all requests together may use of it. Of one of the store its record has them, and this has none.
+    pub limits: KeyLimits,
 }
 
 impl StoredProvider {
@@ -60,8 +63,9 @@ impl StoredProvider {
         let policies = Policies::members_in_provider(table);
         let doc = "The models that may be used through it; * is any text (docs/models.md). Default: all.";
         let allowed = table.get("allowed_models", ALLOWED_MODELS, doc);
-        let stored =
-            Self { provider: provider.unwrap_or_default(), account, policies, models: None, allowed };
+        let limits = KeyLimits::members(table);
+        let provider = provider.unwrap_or_default();
+        let stored = Self { provider, account, policies, models: None, allowed, limits };
         // Skipped after a problem, so that a wrong value is reported only once.
         if table.problem_count() == before
             && let Err(error) = (checks.account)(&stored.provider, &stored.account)
