@@ -200,6 +200,25 @@ async fn webhooks_are_signed_and_tried_again() {
     assert!(gone.received()[0].header("webhook-signature").is_none(), "without a secret nothing is signed");
 }
 
+/// What begins a link or a mention in Slack is written as Slack wants it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_of_slack_gets_a_text() {
+    let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+    let webhook = Provider::start(|_| ok.to_vec()).await;
+    let settings = format!(
+        "alerts: {{webhooks: [{{url: 'http://127.0.0.1:{}/services/T/B', format: slack}}]}}",
+        webhook.port
+    );
+    let (shared, events) = sender(&settings);
+    events.send(event("<!channel> R&D", budget())).await.unwrap();
+    let delivered = "turnpike_alert_deliveries_total{channel=\"webhook\",outcome=\"delivered\"} 1";
+    until("the message", async || metric(&shared, delivered).then_some(())).await;
+    let json: Value = serde_json::from_slice(&webhook.received()[0].body).unwrap();
+    let text = json["text"].as_str().unwrap();
+    assert_eq!(json.as_object().unwrap().len(), 1, "{json}");
+    assert!(text.contains("&lt;!channel&gt; R&amp;D is exhausted.\n\nUsed: "), "{text}");
+}
+
 /// From a request to the webhook and the audit log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_is_used_up_alerts_twice() {

@@ -95,6 +95,12 @@ impl Alert {
         })
     }
 
+    /// What incoming webhooks of Slack get: the text of a mail, in which three characters would begin a link or a mention.
+    pub fn slack(&self) -> Value {
+        let text = self.text().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        json!({"text": text.trim_end()})
+    }
+
     /// The entry of the audit log: made by the gateway, not by a call.
     pub fn audit_entry(&self) -> AuditEntry {
         let body = json!({

@@ -14,7 +14,7 @@ use memory::net::outbound::dns::Dns;
 use memory::net::outbound::side_http::{SideHttpClient, SideRequest};
 use ring::hmac;
 use std::time::Duration;
-use words::settings::alerts::Webhook;
+use words::settings::alerts::{AlertFormat, Webhook};
 
 /// For one try.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -32,7 +32,11 @@ pub async fn send(
     dns: &Dns,
     hosts: &HostRules,
 ) -> Result<(), Failure> {
-    let body = alert.json().to_string();
+    let body = match webhook.format {
+        AlertFormat::Json => alert.json(),
+        AlertFormat::Slack => alert.slack(),
+    };
+    let body = body.to_string();
     let headers = headers(webhook, &alert.id.to_string(), Timestamp::now().as_second(), &body);
     let request = SideRequest {
         method: Method::POST,

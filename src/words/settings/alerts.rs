@@ -51,8 +51,18 @@ pub enum SmtpTls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub url: String,
+    pub format: AlertFormat,
     /// What its requests are signed with.
     pub secret: Option<Secret>,
+}
+
+/// What a webhook gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlertFormat {
+    /// All members of an alert.
+    Json,
+    /// A text, as incoming webhooks of Slack take it, and others after them.
+    Slack,
 }
 
 pub(super) const ADDRESS: Form<String> = form(address, |doc| pattern(doc, "@", &["ops@example.com"]));
@@ -118,8 +128,11 @@ impl Smtp {
 impl Webhook {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let url = table.needed("url", URL, "Where it is sent.");
+        let formats = Choice(&[("json", AlertFormat::Json), ("slack", AlertFormat::Slack)]);
+        let format = "What is sent: json, or slack for incoming webhooks of Slack and those that take the same. Default: json.";
+        let format = table.get("format", formats, format).unwrap_or(AlertFormat::Json);
         let secret = table.get("secret", SIGNING_SECRET, "Signs each request (HMAC-SHA-256).");
-        Some(Self { url: url?, secret })
+        Some(Self { url: url?, format, secret })
     }
 }
 
