@@ -20,6 +20,7 @@ mod support;
 
 mod acme;
 mod admission;
+mod adopted_keys;
 mod alerts;
 mod analytics;
 mod anthropic_responses;

@@ -3,6 +3,7 @@
 //!
 //! Nobody gives a right that is not theirs to give: see `giving`. How a key looks and is hashed is `auth`'s.
 
+mod adopted;
 mod fields;
 mod freedom;
 
@@ -304,8 +305,15 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         ..KeyBody::new(call.text("name").unwrap_or_default(), kind)
     };
     freedom::check(&call.identity, &body)?;
-    let made = key_records::make(body, workspace, &pepper(&call)?, call.now).map_err(Error::internal)?;
     call.trail.workspace = workspace;
+    if let Some(digest) = call.text("key_sha256") {
+        let digest = adopted::digest(&call, digest)?;
+        let record = key_records::adopt(body, workspace, &digest, call.now).map_err(Error::internal)?;
+        let id = record.id;
+        call.commit(vec![put(record)]).await?;
+        return Ok(Reply::from(json!({"id": id, "object": "api-key"})));
+    }
+    let made = key_records::make(body, workspace, &pepper(&call)?, call.now).map_err(Error::internal)?;
     call.commit(vec![put(made.record.clone())]).await?;
     Ok(Reply::from(json!({"id": made.record.id, "key": made.text.expose(), "object": "api-key"})))
 }

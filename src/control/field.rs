@@ -41,6 +41,8 @@ pub(super) enum Type {
     /// Letters, digits, dashes and underscores, dots; from the first to the second number of characters.
     Slug(usize, usize),
     Uuid,
+    /// A SHA-256 in hexadecimal.
+    Sha256,
     /// RFC 3339 with an offset.
     Time,
     /// `true` and `false`; 1 and 0 mean the same.

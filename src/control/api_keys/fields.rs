@@ -54,6 +54,11 @@ const ROTATION_FIELD: Field = optional(
     ROTATION,
     "Kept and shown; keys are rotated by `POST /v1/api-keys/{id}/rotate` alone.",
 );
+const KEY_SHA256: Field = optional(
+    "key_sha256",
+    Type::Sha256,
+    "The SHA-256 (hexadecimal) of a key that was made elsewhere and that clients have already, such as LiteLLM's. No key is made then.",
+);
 const SCOPES_DOC: &str = "What the key may do (docs/keys.md).";
 const ORGANISATION_ID: Field = optional("organisation_id", Type::Text(64), "Taken from the key.");
 
@@ -69,6 +74,7 @@ pub(super) const OF_ORGANISATION: &[Field] = &[
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
+    KEY_SHA256,
 ];
 
 pub(super) const OF_WORKSPACE: &[Field] = &[
@@ -84,6 +90,7 @@ pub(super) const OF_WORKSPACE: &[Field] = &[
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
+    KEY_SHA256,
 ];
 
 pub(super) const OF_USER: &[Field] = &[
@@ -100,6 +107,7 @@ pub(super) const OF_USER: &[Field] = &[
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
+    KEY_SHA256,
 ];
 
 pub(super) const UPDATE: &[Field] = &[
@@ -124,7 +132,11 @@ pub(super) const ROTATE: &[Field] = &[optional(
 
 pub(super) const MADE: &[Field] = &[
     required("id", Type::Uuid, "The key's id."),
-    required("key", Type::Text(128), "The key. It is never shown again."),
+    optional(
+        "key",
+        Type::Text(128),
+        "The key. It is never shown again. Absent where the request has `key_sha256`.",
+    ),
     required("object", Type::Text(20), "`api-key`."),
 ];
 

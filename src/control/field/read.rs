@@ -10,6 +10,7 @@ use words::config::node::{Entry, Node, NodeKind};
 use words::config::read::{Problems, nearest};
 use words::settings::model_pattern::{self, ModelPattern};
 use words::settings::scopes::Scope;
+use words::settings::service_key::sha256_bytes;
 
 /// Reads an object. Members that are null are kept as null, absent ones are absent. Flags become booleans, times UTC.
 ///
@@ -137,6 +138,9 @@ fn string(of: &Type, text: &str) -> Result<Value, String> {
             text.to_owned()
         }
         Type::Uuid => Uuid::try_parse(text).map_err(|_| "must be a UUID")?.to_string(),
+        Type::Sha256 if sha256_bytes(text).is_none() => {
+            return Err("must be a SHA-256 in 64 hexadecimal digits".to_owned());
+        }
         Type::Time => {
             let wrong = |_| "must be a time such as 2026-05-03T17:08:55Z or 2026-05-03T19:08:55+02:00";
             let time: Timestamp = text.parse().or_else(|_| with_plus(text).parse()).map_err(wrong)?;
@@ -222,6 +226,7 @@ fn is_text(of: &Type) -> bool {
             | Type::Name(_)
             | Type::Slug(..)
             | Type::Uuid
+            | Type::Sha256
             | Type::Time
             | Type::OneOf(_)
             | Type::Names(_)

@@ -42,6 +42,7 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
             json!({"type": "string", "pattern": format!("^[A-Za-z0-9._-]{{{min},{max}}}$")})
         }
         Type::Uuid => json!({"type": "string", "format": "uuid"}),
+        Type::Sha256 => json!({"type": "string", "pattern": "^[0-9A-Fa-f]{64}$"}),
         Type::Time => json!({"type": "string", "format": "date-time"}),
         Type::Flag | Type::Switch => json!({"type": ["boolean", "integer"], "enum": [true, false, 1, 0]}),
         Type::Bit => json!({"type": "integer", "enum": [0, 1]}),

@@ -60,10 +60,14 @@ impl StoreFollower {
         }
         loop {
             tokio::time::sleep(LAST_USES_INTERVAL).await;
-            let uses = self.0.settings().service_keys.stored().take_last_uses();
+            let settings = self.0.settings();
+            let stored = settings.service_keys.stored();
+            let uses = stored.take_last_uses();
             for uses in uses.chunks(LAST_USES) {
                 let catalog = store.catalog();
-                let used = uses.iter().filter_map(|(id, at)| used(catalog.get(Kind::ApiKey, *id)?, *at));
+                let used = uses.iter().filter_map(|(id, at)| {
+                    used(catalog.get(Kind::ApiKey, *id)?, *at, &stored.own_hashes(*id))
+                });
                 let changes: Vec<Change> = used.map(|record| Change::Put(Arc::new(record))).collect();
                 // One that was changed meanwhile is noted again with its next use.
                 if let Err(why) = store.commit(changes, Vec::new()).await {

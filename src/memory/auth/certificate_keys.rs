@@ -29,7 +29,7 @@ pub fn key_of_certificate(
         return None;
     }
     let key = auth.keys.iter().find(|key| key.name == *name)?;
-    let mut value = HeaderValue::from_str(key.key.expose()).ok()?;
+    let mut value = HeaderValue::from_str(key.key.text()?.expose()).ok()?;
     value.set_sensitive(true);
     Some((keys.headers.first()?.clone(), value))
 }

@@ -65,8 +65,11 @@ pub(crate) const MAX_SECRETS: usize = 2;
 /// One secret of a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeySecret {
-    /// HMAC-SHA-256 of the whole key under the store's pepper, in hexadecimal.
+    /// HMAC-SHA-256 of the whole key under the store's pepper, in hexadecimal, unless `other_form` says otherwise.
     pub hash: String,
+    /// Of a key that was made elsewhere, which has no public id in it and is found by its hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_form: Option<OtherForm>,
     /// Set when another secret has replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
@@ -163,7 +166,27 @@ impl KeyBody {
     }
 }
 
+/// How a key that was made elsewhere is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherForm {
+    /// As it came: the hash is its SHA-256, until it is used.
+    Sha256,
+    /// As our own: the hash is its HMAC.
+    Hmac,
+}
+
 impl KeySecret {
+    /// Of a key that was made elsewhere, of which only the SHA-256 is here.
+    pub fn of_sha256(digest: &[u8; 32]) -> Self {
+        Self { other_form: Some(OtherForm::Sha256), ..Self::new(digest) }
+    }
+
+    /// The same secret of a key that was made elsewhere, with the HMAC of that key.
+    pub(super) fn with_own_hash(&self, hash: &[u8; 32]) -> Self {
+        Self { other_form: Some(OtherForm::Hmac), expires_at: self.expires_at, ..Self::new(hash) }
+    }
+
     pub fn new(hash: &[u8; 32]) -> Self {
         use std::fmt::Write;
         let mut text = String::with_capacity(64);
@@ -171,7 +194,7 @@ impl KeySecret {
             // Writing into a String cannot fail.
             let _ = write!(text, "{byte:02x}");
         }
-        Self { hash: text, expires_at: None }
+        Self { hash: text, other_form: None, expires_at: None }
     }
 
     /// The bytes of the hash.

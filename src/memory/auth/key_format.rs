@@ -28,6 +28,14 @@ impl PublicId {
         bytes.iter().all(u8::is_ascii_alphanumeric).then_some(Self(bytes))
     }
 
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(super) fn random() -> Result<Self, String> {
+        Ok(Self(random()?))
+    }
+
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -80,7 +88,7 @@ impl KeyHash {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    fn hash(&self, key: &[u8]) -> [u8; 32] {
+    pub(super) fn hash(&self, key: &[u8]) -> [u8; 32] {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(hmac::sign(&self.0, key).as_ref());
         bytes
@@ -110,7 +118,7 @@ impl NewKey {
     pub fn make(pepper: &KeyHash, public_id: Option<PublicId>) -> Result<Self, String> {
         let public_id = match public_id {
             Some(id) => id,
-            None => PublicId(random()?),
+            None => PublicId::random()?,
         };
         let secret = random::<{ SECRET_LEN - CHECKSUM_LEN }>()?;
         let mut text = String::with_capacity(KEY_LEN);

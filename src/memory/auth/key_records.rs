@@ -2,8 +2,9 @@
 //!
 //! Pure: it writes nothing. Who may make which key is decided by its users.
 
-use super::key_body::{KeyBody, KeySecret};
+use super::key_body::{KeyBody, KeySecret, OtherForm};
 use super::key_format::{KeyHash, NewKey, PublicId, mask};
+use super::stored_keys::OwnHash;
 use crate::store::{Kind, Record, Status};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
@@ -60,12 +61,32 @@ pub fn make(
     let key = NewKey::make(pepper, None)?;
     body.secrets = vec![KeySecret::new(&key.hash)];
     body.masked = mask(key.text.expose());
-    let record = Record {
+    let record = first(key.public_id, &body, workspace, now);
+    Ok(Made { record, text: key.text, transition_ends: None })
+}
+
+/// A key that was made elsewhere and that clients have already: of it there is only the SHA-256. `body` as in [`make`].
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn adopt(
+    mut body: KeyBody,
+    workspace: Option<Uuid>,
+    sha256: &[u8; 32],
+    now: Timestamp,
+) -> Result<Record, String> {
+    body.secrets = vec![KeySecret::of_sha256(sha256)];
+    body.masked = mask("");
+    Ok(first(PublicId::random()?, &body, workspace, now))
+}
+
+fn first(public_id: PublicId, body: &KeyBody, workspace: Option<Uuid>, now: Timestamp) -> Record {
+    Record {
         kind: Kind::ApiKey,
         id: Uuid::now_v7(),
         parent: None,
         workspace,
-        slug: Some(key.public_id.as_str().to_owned()),
+        slug: Some(public_id.as_str().to_owned()),
         number: None,
         status: Status::Active,
         revision: 1,
@@ -73,17 +94,26 @@ pub fn make(
         updated_at: now,
         body: body.to_json().into(),
         sealed: None,
-    };
-    Ok(Made { record, text: key.text, transition_ends: None })
+    }
 }
 
-/// The key with the time of its last use; `None` where a later one is written down.
-pub fn used(record: &Record, last_use: Timestamp) -> Option<Record> {
+/// The key with the time of its last use, and with `own` hashes in the place of digests; `None` where a later use is written down and no
+/// digest is replaced.
+pub fn used(record: &Record, last_use: Timestamp, own: &[OwnHash]) -> Option<Record> {
     let mut body = KeyBody::parse(&record.body).ok()?;
-    if record.status != Status::Active || body.last_used_at.is_some_and(|before| before >= last_use) {
+    let mut is_upgraded = false;
+    for secret in body.secrets.iter_mut().filter(|secret| secret.other_form == Some(OtherForm::Sha256)) {
+        let digest = secret.hash_bytes();
+        if let Some(found) = own.iter().find(|found| Some(found.sha256) == digest) {
+            *secret = secret.with_own_hash(&found.hmac);
+            is_upgraded = true;
+        }
+    }
+    let is_noted = body.last_used_at.is_some_and(|before| before >= last_use);
+    if record.status != Status::Active || (is_noted && !is_upgraded) {
         return None;
     }
-    body.last_used_at = Some(last_use);
+    body.last_used_at = body.last_used_at.max(Some(last_use));
     Some(Record { revision: record.revision + 1, body: body.to_json().into(), ..record.clone() })
 }
 

@@ -9,13 +9,13 @@ use super::session_token::is_token;
 use super::stored_keys::{KeyRefusal, StoredKeys};
 use http::HeaderName;
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use words::config::secret::Secret;
 use words::settings::scopes::Scope;
+use words::settings::service_key::sha256;
 use words::settings::{ServiceKey, Settings};
 
 /// Up to this many keys of the settings, comparing with each one is cheaper than a digest.
@@ -31,7 +31,7 @@ pub struct ServiceKeys {
     pub headers: Vec<HeaderName>,
     /// By the digest of their key, so that a lookup never compares two keys byte by byte.
     by_digest: HashMap<[u8; 32], Arc<ClientIdentity>>,
-    /// All keys of the settings if there are at most [`MAX_COMPARED_KEYS`], otherwise empty.
+    /// All keys of the settings if there are at most [`MAX_COMPARED_KEYS`], and none of which only the digest is given; otherwise empty.
     compared: Vec<(Secret, Arc<ClientIdentity>)>,
     stored: Arc<StoredKeys>,
     tokens: Option<Arc<Tokens>>,
@@ -52,18 +52,18 @@ impl ServiceKeys {
     pub fn new(settings: &Settings, stored: Arc<StoredKeys>, tokens: Option<Arc<Tokens>>) -> Self {
         let keys = &settings.auth.keys;
         let identified: Vec<_> = keys.iter().map(|key| (key, Arc::new(identity(key, &stored)))).collect();
-        let few = keys.len() <= MAX_COMPARED_KEYS;
+        let few = keys.len() <= MAX_COMPARED_KEYS && keys.iter().all(|key| key.key.text().is_some());
         let may_call = keys.iter().any(|key| key.scopes.contains(Scope::CompletionsWrite));
         Self {
             headers: settings.prefixed_headers("api-key"),
             by_digest: identified
                 .iter()
-                .map(|(key, identity)| (key_digest(key.key.expose().as_bytes()), Arc::clone(identity)))
+                .map(|(key, identity)| (key.key.sha256(), Arc::clone(identity)))
                 .collect(),
             compared: identified
                 .into_iter()
                 .filter(|_| few)
-                .map(|(key, identity)| (key.key.clone(), identity))
+                .filter_map(|(key, identity)| Some((key.key.text()?.clone(), identity)))
                 .collect(),
             are_required: may_call || stored.may_call() || tokens.is_some(),
             anonymous: Arc::new(ClientIdentity::anonymous(stored.workspace(DEFAULT_WORKSPACE))),
@@ -111,7 +111,7 @@ impl ServiceKeys {
             (Some(tokens), Ok(token)) if jwt::has_form(token) => {
                 tokens.verify(token, &|name| self.workspace(name), now).map_err(IdentityRefusal::Token)
             }
-            _ => Err(IdentityRefusal::Key(KeyRefusal::Unknown)),
+            _ => self.stored.verify_other(key, now).map(Arc::clone).map_err(IdentityRefusal::Key),
         }
     }
 
@@ -141,6 +141,7 @@ impl ServiceKeys {
         self.of_settings(key).is_some()
             || is_token(key)
             || KeyText::parse(key).is_some_and(|key| key.is_intact())
+            || self.stored.has_other(key)
             || self.tokens.as_ref().is_some_and(|tokens| tokens.is_ours(key))
     }
 
@@ -152,7 +153,7 @@ impl ServiceKeys {
                 |entry: &&(Secret, Arc<ClientIdentity>)| bool::from(entry.0.expose().as_bytes().ct_eq(key));
             return self.compared.iter().find(matches).map(|(_, identity)| identity);
         }
-        self.by_digest.get(&key_digest(key))
+        self.by_digest.get(&sha256(key))
     }
 }
 
@@ -176,10 +177,4 @@ fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
         },
         expires_at: None,
     }
-}
-
-fn key_digest(key: &[u8]) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, key).as_ref());
-    bytes
 }

@@ -7,7 +7,7 @@
 //! (`control`), and where in a request they stand.
 
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
-use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
+use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS, OtherForm};
 use super::key_format::{KeyHash, KeyText, PublicId};
 use crate::store::{Catalog, Kind, Record, Status};
 use imbl::{HashMap, OrdMap};
@@ -20,6 +20,7 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use words::settings::logs::Payloads;
 use words::settings::scopes::Scope;
+use words::settings::service_key::sha256;
 
 /// Why a key does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct StoredKeys {
     catalog: Catalog,
     /// A tree, because nodes of a map by hashes would be mostly empty: 150 bytes a key.
     by_public_id: OrdMap<PublicId, Arc<KeyEntry>>,
+    /// Of keys that were made elsewhere and have no public id in them: by their hash.
+    others: OrdMap<[u8; 32], PublicId>,
     /// The workspaces in use, by slug and by id.
     workspaces: HashMap<String, Uuid>,
     /// What workspaces set for the requests made in them; only those that set something.
@@ -63,6 +66,8 @@ pub struct StoredKeys {
 struct KeyEntry {
     record: Arc<Record>,
     may_call: bool,
+    /// The hashes by which it is found, of keys that were made elsewhere.
+    others: Box<[[u8; 32]]>,
     /// Once it was used.
     key: OnceLock<Box<StoredKey>>,
 }
@@ -77,6 +82,9 @@ struct StoredKey {
 
 struct StoredSecret {
     hash: [u8; 32],
+    other_form: Option<OtherForm>,
+    /// The HMAC of a key that was found by its SHA-256, once it was sent.
+    own_hash: OnceLock<[u8; 32]>,
     expires_at: Option<Timestamp>,
     /// The text that had this hash, once it was sent.
     verified: OnceLock<[u8; 43]>,
@@ -86,6 +94,13 @@ impl std::fmt::Debug for StoredSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }
+}
+
+/// What takes the place of the digest of a key that was made elsewhere, once the key was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnHash {
+    pub sha256: [u8; 32],
+    pub hmac: [u8; 32],
 }
 
 /// When a key was last used, as noted in memory.
@@ -128,6 +143,7 @@ impl StoredKeys {
             pepper,
             catalog: Catalog::default(),
             by_public_id: OrdMap::new(),
+            others: OrdMap::new(),
             workspaces: HashMap::new(),
             defaults: HashMap::new(),
             calling: 0,
@@ -178,8 +194,15 @@ impl StoredKeys {
             None => may_call(record),
         };
         self.calling -= usize::from(may_call);
-        self.by_public_id.remove(&public_id.filter(|_| found.is_some())?);
-        Some((record.id, found?))
+        let public_id = public_id?;
+        let found = found?;
+        self.by_public_id.remove(&public_id);
+        for hash in &found.others {
+            if self.others.get(hash) == Some(&public_id) {
+                self.others.remove(hash);
+            }
+        }
+        Some((record.id, found))
     }
 
     /// Takes a key in; `before`: what it was until now, `is_same`: its record has not changed. `false` for one that cannot be read.
@@ -195,6 +218,7 @@ impl StoredKeys {
         let (Some(public_id), Some(key)) = (public_id(record), key) else { return false };
         self.calling += usize::from(key.may_call);
         if is_usable_in(&self.catalog, record) {
+            self.others.extend(key.others.iter().map(|hash| (*hash, public_id)));
             self.by_public_id.insert(public_id, key);
         }
         true
@@ -257,12 +281,51 @@ impl StoredKeys {
         let entry = self.by_public_id.get(&key.public_id).ok_or(KeyRefusal::Unknown)?;
         let stored = entry.key().ok_or(KeyRefusal::Unknown)?;
         let secret = self.find_secret(stored, key).ok_or(KeyRefusal::Unknown)?;
-        let ends = [secret.expires_at, stored.identity.expires_at];
-        if let Some(end) = ends.into_iter().flatten().filter(|end| now >= *end).min() {
-            return Err(KeyRefusal::Expired(end));
+        stored.use_secret(secret, now)
+    }
+
+    /// The same for a key that was made elsewhere, whatever its form. It is found by its hash, so the time tells nothing about other keys;
+    /// without any such key there is nothing to hash.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub fn verify_other(&self, key: &[u8], now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
+        let (id, hash) = self.find_other(key).ok_or(KeyRefusal::Unknown)?;
+        let stored = self.by_public_id.get(&id).and_then(|entry| entry.key()).ok_or(KeyRefusal::Unknown)?;
+        let mut secrets = stored.secrets.iter();
+        let is_it = |secret: &&StoredSecret| secret.other_form.is_some() && secret.hash == hash;
+        let secret = secrets.find(is_it).ok_or(KeyRefusal::Unknown)?;
+        if let (Some(OtherForm::Sha256), Some(pepper)) = (secret.other_form, &self.pepper) {
+            secret.own_hash.get_or_init(|| pepper.hash(key));
         }
-        stored.last_use.note(now);
-        Ok(&stored.identity)
+        stored.use_secret(secret, now)
+    }
+
+    /// Whether this is a key that was made elsewhere.
+    pub(super) fn has_other(&self, key: &[u8]) -> bool {
+        self.find_other(key).is_some()
+    }
+
+    /// Whether there is a key with this SHA-256 that was not used yet.
+    pub fn has_sha256(&self, digest: &[u8; 32]) -> bool {
+        self.others.contains_key(digest)
+    }
+
+    fn find_other(&self, key: &[u8]) -> Option<(PublicId, [u8; 32])> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let found = |hash: [u8; 32]| self.others.get(&hash).map(|id| (*id, hash));
+        self.pepper.as_ref().and_then(|pepper| found(pepper.hash(key))).or_else(|| found(sha256(key)))
+    }
+
+    /// What takes the place of digests in the key of this record, which was used.
+    pub fn own_hashes(&self, record: Uuid) -> Vec<OwnHash> {
+        let key = self.public_id(record).and_then(|id| self.by_public_id.get(&id)?.key.get());
+        let secrets = key.into_iter().flat_map(|key| &key.secrets);
+        secrets
+            .filter_map(|secret| Some(OwnHash { sha256: secret.hash, hmac: *secret.own_hash.get()? }))
+            .collect()
     }
 
     /// The key of this record, while it and one of its secrets are good.
@@ -362,7 +425,13 @@ impl KeyEntry {
     fn read(record: &Arc<Record>, before: Option<&Arc<Self>>) -> Option<Self> {
         let used = before.and_then(|before| before.key.get());
         let key = StoredKey::read(record, used.map(Box::as_ref))?;
-        let entry = Self { record: Arc::clone(record), may_call: key.may_call(), key: OnceLock::new() };
+        let others = key.secrets.iter().filter(|secret| secret.other_form.is_some());
+        let entry = Self {
+            record: Arc::clone(record),
+            may_call: key.may_call(),
+            others: others.map(|secret| secret.hash).collect(),
+            key: OnceLock::new(),
+        };
         if used.is_some() {
             let _ = entry.key.set(Box::new(key));
         }
@@ -380,6 +449,16 @@ impl KeyEntry {
 }
 
 impl StoredKey {
+    /// The client with this secret, whose use is noted.
+    fn use_secret(&self, secret: &StoredSecret, now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
+        let ends = [secret.expires_at, self.identity.expires_at];
+        if let Some(end) = ends.into_iter().flatten().filter(|end| now >= *end).min() {
+            return Err(KeyRefusal::Expired(end));
+        }
+        self.last_use.note(now);
+        Ok(&self.identity)
+    }
+
     fn may_call(&self) -> bool {
         self.identity.scopes.contains(Scope::CompletionsWrite)
     }
@@ -394,7 +473,13 @@ impl StoredKey {
             if let Some(text) = same.and_then(|old| old.verified.get()) {
                 let _ = verified.set(*text);
             }
-            Some(StoredSecret { hash, expires_at: secret.expires_at, verified })
+            Some(StoredSecret {
+                hash,
+                other_form: secret.other_form,
+                own_hash: OnceLock::new(),
+                expires_at: secret.expires_at,
+                verified,
+            })
         });
         let identity = ClientIdentity {
             kind: IdentityKind::Stored(body.kind),

@@ -65,8 +65,12 @@ impl MemberType for CertifiedKeys<'_> {
     fn read(&self, at: &Cursor<'_>) -> Option<Self::Value> {
         let read = at.entries()?.into_iter().filter_map(|(entry, at)| {
             let name = non_empty(&at)?;
-            if !self.0.iter().any(|key| key.name == name) {
-                at.problem("is not the name of a key in auth.keys");
+            match self.0.iter().find(|key| key.name == name) {
+                None => at.problem("is not the name of a key in auth.keys"),
+                Some(key) if key.key.text().is_none() => {
+                    at.problem("is the name of a key of which only the sha256 is given: a certificate stands for a key itself");
+                }
+                Some(_) => {}
             }
             Some((entry.name.clone(), name.to_owned()))
         });

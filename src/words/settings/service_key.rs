@@ -10,6 +10,7 @@ use super::scopes::{KeyType, ScopeSet};
 use crate::config::members::{Form, MemberTable, form, non_empty};
 use crate::config::secret::Secret;
 use crate::json::schema::pattern;
+use ring::digest::{SHA256, digest};
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -20,7 +21,7 @@ const MIN_CHARACTERS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceKey {
     pub name: String,
-    pub key: Secret,
+    pub key: KeyValue,
     /// What it may do on either plane; everything where the file gives no scopes.
     pub scopes: ScopeSet,
     /// The slug of the workspace it is bound to. Without one it acts in the default workspace and may enter every other.
@@ -33,11 +34,54 @@ pub struct ServiceKey {
     pub limits: KeyLimits,
 }
 
+/// A key, or what it is recognized by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyValue {
+    Text(Secret),
+    /// Its SHA-256.
+    Sha256([u8; 32]),
+}
+
+impl KeyValue {
+    /// Its SHA-256.
+    pub fn sha256(&self) -> [u8; 32] {
+        match self {
+            Self::Text(key) => sha256(key.expose().as_bytes()),
+            Self::Sha256(digest) => *digest,
+        }
+    }
+
+    /// `None`: only its digest is given.
+    pub fn text(&self) -> Option<&Secret> {
+        match self {
+            Self::Text(key) => Some(key),
+            Self::Sha256(_) => None,
+        }
+    }
+}
+
+/// The SHA-256 of a key.
+pub fn sha256(key: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest(&SHA256, key).as_ref());
+    bytes
+}
+
+/// The bytes of a SHA-256 in hexadecimal, in letters of either case.
+pub fn sha256_bytes(text: &str) -> Option<[u8; 32]> {
+    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut bytes = [0; 32];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)).take(if is_hex { 32 } else { 0 }) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    is_hex.then_some(bytes)
+}
+
 /// The names and keys that were read so far: no two service keys may share one.
 #[derive(Default)]
 pub(super) struct UsedKeys {
     names: RefCell<HashSet<String>>,
-    keys: RefCell<HashSet<Secret>>,
+    keys: RefCell<HashSet<[u8; 32]>>,
 }
 
 const NAME: Form<String> = form(
@@ -74,6 +118,17 @@ const KEY: Form<Secret> = form(
     |doc| pattern(doc, "^[!-~]{8,}$", &["${TURNPIKE_KEY}", "credential:service-key"]),
 );
 
+const DIGEST: Form<[u8; 32]> = form(
+    |at| {
+        let digest = sha256_bytes(at.text()?);
+        if digest.is_none() {
+            at.problem("must be a SHA-256 in 64 hexadecimal digits");
+        }
+        digest
+    },
+    |doc| pattern(doc, "^[0-9A-Fa-f]{64}$", &["${TEAM_A_KEY_SHA256}"]),
+);
+
 impl ServiceKey {
     /// `used`: the names and keys of those before.
     pub(super) fn members(table: &mut MemberTable<'_>, used: &UsedKeys) -> Option<Self> {
@@ -81,7 +136,16 @@ impl ServiceKey {
                          enter every other.";
         let log_payloads = "Whose bodies are kept in the log. Default: as logs.payloads says.";
         let name = table.needed("name", NAME, "In the access line; names must differ.");
-        let key = table.needed("key", KEY, "At least 8 visible ASCII characters; keys must differ.");
+        let text = "At least 8 visible ASCII characters; keys must differ.";
+        let digest = "In place of `key`: the SHA-256 of a key that clients have already, in hexadecimal.";
+        let text = table.get("key", KEY, text).map(KeyValue::Text);
+        let digest = table.get("sha256", DIGEST, digest).map(KeyValue::Sha256);
+        match (table.at("key"), table.at("sha256")) {
+            (None, None) => table.missing("key", "is required, or sha256 in its place"),
+            (Some(_), Some(at)) => at.problem("stands in place of key; give one of them"),
+            _ => {}
+        }
+        let key = text.or(digest);
         let workspace = table.get("workspace", WORKSPACE, workspace);
         let of_workspace = workspace.is_some();
         let scopes = table.get(
@@ -97,8 +161,9 @@ impl ServiceKey {
         if name.as_ref().is_some_and(|name| !used.names.borrow_mut().insert(name.clone())) {
             table.problem("name", "is the name of another key; names must differ");
         }
-        if key.as_ref().is_some_and(|key| !used.keys.borrow_mut().insert(key.clone())) {
-            table.problem("key", "is the same as another key; keys must differ");
+        if key.as_ref().is_some_and(|key| !used.keys.borrow_mut().insert(key.sha256())) {
+            let name = if table.at("key").is_some() { "key" } else { "sha256" };
+            table.problem(name, "is the same as another key; keys must differ");
         }
         let everything = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
         let scopes = scopes.unwrap_or(everything);

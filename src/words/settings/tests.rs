@@ -121,7 +121,8 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     );
     assert_eq!(settings.listen.data.len(), 2);
     assert_eq!(settings.providers.len(), 4);
-    let keys: Vec<_> = settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
+    let keys: Vec<_> =
+        settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.text().unwrap().expose())).collect();
     assert_eq!(keys, [("team-a", "from-the-environment"), ("team-b", "credential-service-key")]);
     assert!(!settings.auth.saved_only);
     let otlp = settings.telemetry.otlp.unwrap();
@@ -275,6 +276,22 @@ const WRONG: &[(&str, &[&str])] = &[
             "t:5:20: auth.keys[2].key: is the same as another key; keys must differ",
             "t:6:5: auth.keys[3].name: is required",
             "t:6:11: auth.keys[3].key: must be visible ASCII characters without spaces: it travels in a header",
+        ],
+    ),
+    (
+        "auth:\n  keys:\n  - {name: a, sha256: abc}\n  - {name: b}\n  - {name: c, key: long-enough, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}\n\
+         \x20 - {name: d, key: test-key}\n  - {name: e, sha256: 62af8704764faf8ea82fc61ce9c4c3908b6cb97d463a634e9e587d7c885db0ef}\n",
+        &[
+            "t:3:23: auth.keys[0].sha256: must be a SHA-256 in 64 hexadecimal digits",
+            "t:4:5: auth.keys[1].key: is required, or sha256 in its place",
+            "t:5:41: auth.keys[2].sha256: stands in place of key; give one of them",
+            "t:7:23: auth.keys[4].sha256: is the same as another key; keys must differ",
+        ],
+    ),
+    (
+        "auth: {keys: [{name: a, sha256: 62af8704764faf8ea82fc61ce9c4c3908b6cb97d463a634e9e587d7c885db0ef}], client_certificates: {x: a}}\n",
+        &[
+            "t:1:126: auth.client_certificates.x: is the name of a key of which only the sha256 is given: a certificate stands for a key itself",
         ],
     ),
     (

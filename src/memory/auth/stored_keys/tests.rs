@@ -308,3 +308,43 @@ proptest! {
         }
     }
 }
+
+/// A key that was made elsewhere is found by its SHA-256, then by its HMAC, and nothing else is.
+#[test]
+fn a_key_of_another_form_is_found_by_its_hash() {
+    use crate::auth::key_records::used;
+    let text = b"sk-1234 of LiteLLM";
+    let ending = |end| KeySecret { expires_at: Some(end), ..KeySecret::of_sha256(&sha256(text)) };
+    let kept = Kept::new().put(2, &body(vec![KeySecret::of_sha256(&sha256(text))]));
+    let keys = kept.keys(&StoredKeys::new(Some(pepper())));
+    assert!(keys.has_sha256(&sha256(text)) && keys.has_other(text) && !keys.has_other(b"sk-1234"));
+    assert_eq!(keys.own_hashes(kept.id), []);
+    assert_eq!(keys.verify_other(text, at(5)).unwrap().key_id, Some(kept.id));
+    assert_eq!(keys.verify_other(b"sk-1234", at(5)).unwrap_err(), KeyRefusal::Unknown);
+    // The digest is no key.
+    assert_eq!(keys.verify_other(&sha256(text), at(5)).unwrap_err(), KeyRefusal::Unknown);
+    let own = keys.own_hashes(kept.id);
+    assert_eq!(own, [OwnHash { sha256: sha256(text), hmac: pepper().hash(text) }]);
+    assert_eq!(keys.take_last_uses(), [(kept.id, at(5))]);
+
+    let record = kept.catalog.get(Kind::ApiKey, kept.id).unwrap();
+    let upgraded = used(record, at(5), &own).unwrap();
+    let secrets = KeyBody::parse(&upgraded.body).unwrap().secrets;
+    assert_eq!(
+        secrets,
+        [KeySecret { other_form: Some(OtherForm::Hmac), ..KeySecret::new(&pepper().hash(text)) }]
+    );
+    assert!(used(&upgraded, at(5), &own).is_none(), "nothing is left to be written");
+    let catalog = kept.catalog.with(&[Change::Put(Arc::new(upgraded))], 9);
+    let (keys, unreadable) = keys.with(&catalog);
+    assert!(unreadable.is_empty() && !keys.has_sha256(&sha256(text)) && keys.has_other(text));
+    assert_eq!(keys.verify_other(text, at(6)).unwrap().key_id, Some(kept.id));
+    assert_eq!(keys.own_hashes(kept.id), []);
+
+    let over = kept.put(3, &body(vec![ending(at(10))]));
+    let keys = over.keys(&StoredKeys::new(Some(pepper())));
+    assert!(keys.verify_other(text, at(9)).is_ok());
+    assert_eq!(keys.verify_other(text, at(10)).unwrap_err(), KeyRefusal::Expired(at(10)));
+    let gone = over.put(4, &body(vec![KeySecret::new(&[7; 32])]));
+    assert!(!gone.keys(&keys).has_other(text), "what is gone is not found");
+}

@@ -161,11 +161,12 @@ fn keys_of_the_settings_have_limits_under_their_name() {
     use words::config::secret::Secret;
     use words::settings::KeyLimits;
     use words::settings::scopes::ScopeSet;
+    use words::settings::service_key::KeyValue;
     let usage = vec![json!({"type": "requests", "credit_limit": 3})];
     let rates = vec![json!({"type": "tokens", "unit": "rph", "value": 8})];
     let key = ServiceKey {
         name: "a".to_owned(),
-        key: Secret::new("k"),
+        key: KeyValue::Text(Secret::new("k")),
         scopes: ScopeSet::all(),
         workspace: None,
         log_payloads: None,

@@ -13,7 +13,9 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 56] = [
+const ONLY_THE_READER: [&str; 58] = [
+    "is required, or sha256 in its place",
+    "stands in place of key",
     "must be true where a listener has tls.acme",
     "edge only reads its store",
     "must be an address or a range",
