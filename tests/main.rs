@@ -55,6 +55,7 @@ mod cluster;
 mod commands;
 mod commands_in_a_shell;
 mod compaction;
+mod concurrency;
 mod console;
 mod control;
 mod control_access;

@@ -39,6 +39,7 @@ pub fn page(shared: &Shared, limits: &Limits, now: Timestamp) -> Vec<u8> {
 fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     shared.metrics.set_in_flight(shared.lifecycle.in_flight());
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
+    shared.metrics.set_places(&shared.slots.list());
     shared.metrics.set_prices_age(shared.price_feed.age(now));
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());

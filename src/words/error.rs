@@ -79,6 +79,7 @@ pub enum Kind {
     Draining,
     TooManyConnections,
     MemoryLimit,
+    TargetBusy,
     StoreUnavailable,
     StoreFull,
     LimitsUnavailable,
@@ -181,6 +182,7 @@ impl Kind {
             Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
             Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
             Kind::MemoryLimit => row(503, "server_error", "overloaded_error", "memory_limit"),
+            Kind::TargetBusy => row(503, "server_error", "overloaded_error", "target_busy"),
             Kind::StoreUnavailable => row(503, "server_error", "api_error", "store_unavailable"),
             Kind::StoreFull => row(507, "server_error", "api_error", "store_full"),
             Kind::LimitsUnavailable => row(503, "server_error", "api_error", "limits_unavailable"),
@@ -494,6 +496,7 @@ impl Error {
         match self.kind {
             Kind::TooManyConnections
             | Kind::MemoryLimit
+            | Kind::TargetBusy
             | Kind::StoreUnavailable
             | Kind::LimitsUnavailable
             | Kind::Draining => Some(1),
@@ -537,6 +540,7 @@ impl Error {
             | Kind::CredentialsUnavailable
             | Kind::TooManyConnections
             | Kind::MemoryLimit
+            | Kind::TargetBusy
             | Kind::StoreUnavailable
             | Kind::StoreFull
             | Kind::UpstreamTimeout

@@ -16,10 +16,9 @@ pub(super) fn may_follow(group: &TargetGroup, failed: usize, next: usize, outcom
             Some(classes) => has_class(outcome, classes),
             None => goes_on(group, failed, outcome),
         },
-        // A member that a limit refused has had no request, so another one takes its place in any case.
+        // A member that a limit refused, or that had no place, has had no request, so another one takes its place in any case.
         GroupStrategy::LoadBalance { failover, .. } => {
-            let is_refused = matches!(outcome, Outcome::Limited(_));
-            next.weight > 0.0 && (is_refused || *failover && goes_on(group, failed, outcome))
+            next.weight > 0.0 && (outcome.is_refused_here() || *failover && goes_on(group, failed, outcome))
         }
     }
 }
@@ -49,6 +48,10 @@ pub(super) fn statuses(group: &TargetGroup, member: usize) -> Option<&[u16]> {
 /// Whether a group goes on after `outcome` of a member.
 fn goes_on(group: &TargetGroup, failed: usize, outcome: &Outcome) -> bool {
     let statuses = statuses(group, failed);
+    // What a full target would have answered is not known. Only the empty list keeps the request there.
+    if let Outcome::Busy = outcome {
+        return statuses.is_none_or(|list| !list.is_empty());
+    }
     if let Some(classes) = &group.on_errors
         && (statuses.is_none() || has_class(outcome, classes))
     {

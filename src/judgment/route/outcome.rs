@@ -30,6 +30,8 @@ pub enum Outcome {
     Unsupported(u16),
     /// A limit of this target refused the attempt with this status; nothing was sent.
     Limited(u16),
+    /// No place was free at this target; nothing was sent.
+    Busy,
 }
 
 impl Outcome {
@@ -43,6 +45,11 @@ impl Outcome {
         matches!(self, Self::Response { status: 200..=299, .. })
     }
 
+    /// Whether nothing was sent, because of a limit or for want of a place.
+    pub(crate) fn is_refused_here(&self) -> bool {
+        matches!(self, Self::Limited(_) | Self::Busy)
+    }
+
     /// The class by which a strategy can name it; `None` for a success.
     pub fn failure_class(&self) -> Option<FailureClass> {
         let class = match *self {
@@ -50,7 +57,7 @@ impl Outcome {
             // Without a body that says more, the status decides.
             Self::Response { status, class: ErrorClass::Other, .. } => ErrorClass::of_status(status),
             Self::Response { class, .. } => class,
-            Self::Limited(429) => return Some(FailureClass::RateLimit),
+            Self::Limited(429) | Self::Busy => return Some(FailureClass::RateLimit),
             Self::Limited(_) => return Some(FailureClass::Quota),
             Self::TimedOut => return Some(FailureClass::Timeout),
             Self::Failed | Self::Interrupted => return Some(FailureClass::Connection),
@@ -82,7 +89,8 @@ impl Outcome {
             | Self::PrefillRefused
             | Self::FormRefused
             | Self::Unsupported(_)
-            | Self::Limited(_) => BreakerSignal::Ignored,
+            | Self::Limited(_)
+            | Self::Busy => BreakerSignal::Ignored,
         }
     }
 }

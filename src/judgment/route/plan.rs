@@ -193,6 +193,14 @@ impl Plan {
         found.map(|(target, _)| target)
     }
 
+    /// The hedge was not made: its target is as good as any for the next attempt.
+    pub fn take_back_hedge(&mut self) {
+        let hedged = |frame: &&mut Frame| frame.tried.last().is_some_and(|last| *last != frame.member);
+        if let Some(frame) = self.path.iter_mut().rev().find(hedged) {
+            frame.tried.pop();
+        }
+    }
+
     /// Whether there is a target for a hedge.
     pub fn can_hedge(&self, env: &dyn RoutingEnv) -> bool {
         self.sibling(env).is_some()
@@ -312,8 +320,7 @@ impl Plan {
                 GroupStrategy::LoadBalance { by, sticky, .. } => {
                     let (member, _) = self.balance(group, *by, &frame.tried, env);
                     // A client whose target failed stays with the one that took its place; a full one may have room again soon.
-                    if let Some(sticky) = sticky.as_ref().filter(|_| !matches!(outcome, Outcome::Limited(_)))
-                    {
+                    if let Some(sticky) = sticky.as_ref().filter(|_| !outcome.is_refused_here()) {
                         env.remember_choice(group, sticky, member);
                     }
                     Some(member)

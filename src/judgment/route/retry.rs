@@ -77,9 +77,11 @@ fn is_retryable(policy: &RetryPolicy, outcome: &Outcome, state: RetryState) -> b
         // The client is waiting in the middle of a response, so another target comes first, without a
         // wait.
         Outcome::Interrupted => !state.has_other,
-        Outcome::PrefillRefused | Outcome::FormRefused | Outcome::Unsupported(_) | Outcome::Limited(_) => {
-            false
-        }
+        Outcome::PrefillRefused
+        | Outcome::FormRefused
+        | Outcome::Unsupported(_)
+        | Outcome::Limited(_)
+        | Outcome::Busy => false,
     }
 }
 

@@ -13,12 +13,14 @@ mod inherited;
 mod ledger;
 mod limits;
 mod open_metrics;
+mod places;
 mod routing;
 mod series;
 mod status;
 
 use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
+use super::slots::SlotsView;
 use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
@@ -34,6 +36,7 @@ use knowledge::price::{Cost, CostStatus, money};
 use ledger::LedgerFamilies;
 pub use limits::CountersState;
 use limits::Limits;
+use places::Places;
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
 use series::RequestSeries;
@@ -59,6 +62,7 @@ pub struct Metrics {
     registry: Registry,
     traffic: Traffic,
     routing: Routing,
+    places: Places,
     calls: Calls,
     charges: Charges,
     reloads: Reloads,
@@ -129,6 +133,7 @@ impl Metrics {
         Ok(Self {
             traffic: Traffic::new(&registry)?,
             routing: Routing::new(&registry)?,
+            places: Places::new(&registry)?,
             calls: Calls::new(&registry)?,
             charges: Charges::new(&registry)?,
             reloads: Reloads::new(&registry)?,
@@ -302,6 +307,21 @@ impl Metrics {
     /// Counts a wait before another attempt.
     pub fn record_retry_wait(&self, wait: Duration) {
         self.routing.waits.observe(wait.as_secs_f64());
+    }
+
+    /// Sets what is taken of the places at targets, and how many requests wait for one.
+    pub fn set_places(&self, places: &[SlotsView]) {
+        self.places.set(places);
+    }
+
+    /// Counts a wait for a place at a target.
+    pub fn record_queue_wait(&self, provider: &str, wait: Duration) {
+        self.places.waited(provider, wait);
+    }
+
+    /// Counts an attempt that got no place: the queue was `full`, or it was too `late`.
+    pub fn record_queue_refusal(&self, provider: &str, reason: &str) {
+        self.places.refused(provider, reason);
     }
 
     /// Counts a request or attempt that a limit refused: whose limit it is (`policy`, `key` …), and why.
@@ -485,111 +505,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recorded_values_are_rendered() {
-        let metrics = Metrics::new().unwrap();
-        let target = TargetSeries::default();
-        let request = FinishedRequest {
-            operation: "chat",
-            provider: "openai",
-            model: "m",
-            status: 200,
-            total: Duration::from_millis(30),
-            first_chunk: None,
-            overhead: Duration::from_micros(60),
-            input_tokens: Some(7),
-            output_tokens: None,
-            cost: Some(0.000_075),
-            bytes_in: 10,
-            bytes_out: 20,
-        };
-        metrics.record_request(&request, Some(&target), &|| None);
-        metrics.record_request(&request, Some(&target), &|| None);
-        metrics.record_request(
-            &FinishedRequest { model: "made-up", status: 429, ..request },
-            Some(&target),
-            &|| None,
-        );
-        metrics.record_request(&FinishedRequest { provider: "", ..request }, None, &|| None);
-        metrics.record_answered_attempt("openai", "config", &target);
-        metrics.record_answered_attempt("openai", "config", &target);
-        metrics.settings_loaded("abc", &MetricsSettings::default());
-        metrics.settings_loaded("def", &MetricsSettings::default());
-        let text = String::from_utf8(metrics.render(&[])).unwrap();
-        for line in [
-            r#"turnpike_requests_total{operation="chat",provider="openai",status="200"} 2"#,
-            r#"turnpike_requests_total{operation="chat",provider="openai",status="429"} 1"#,
-            r#"turnpike_requests_total{operation="chat",provider="",status="200"} 1"#,
-            r#"gen_ai_request_model="m",gen_ai_token_type="input"} 14"#,
-            r#"gen_ai_request_model="other",gen_ai_token_type="input"} 7"#,
-            r#"outcome="answered",provider="openai",target="config"} 2"#,
-            r#"turnpike_overhead_seconds_bucket{operation="chat",le="0.0001"} 4"#,
-            r#"turnpike_settings_info{hash="def"} 1"#,
-            "turnpike_settings_last_reload_successful 1",
-        ] {
-            assert!(text.contains(line), "{line}\n{text}");
-        }
-        assert!(!text.contains(r#"hash="abc""#) && !text.contains("made-up"), "{text}");
-    }
-
-    fn request<'a>(model: &'a str, status: u16) -> FinishedRequest<'a> {
-        let time = Duration::from_millis(1);
-        FinishedRequest {
-            operation: "chat",
-            provider: "openai",
-            model,
-            status,
-            total: time,
-            first_chunk: Some(time),
-            overhead: time,
-            input_tokens: Some(1),
-            output_tokens: Some(1),
-            cost: Some(0.000_075),
-            bytes_in: 1,
-            bytes_out: 1,
-        }
-    }
-
-    #[test]
-    fn a_model_is_a_label_once_a_provider_took_it() {
-        let metrics = Metrics::new().unwrap();
-        let target = TargetSeries::default();
-        let named = |model: &str| {
-            let page = String::from_utf8(metrics.render(&[])).unwrap();
-            page.contains(&format!("gen_ai_request_model={model:?}"))
-        };
-        // The first request of a target fails: its series must not stay without the name.
-        metrics.record_request(&request("m", 404), Some(&target), &|| None);
-        assert!(!named("m") && named("other"));
-        metrics.record_request(&request("m", 200), Some(&target), &|| None);
-        metrics.record_request(&request("", 500), Some(&target), &|| None);
-        assert!(named("m") && named(""));
-        let long = "x".repeat(MAX_MODEL_LENGTH + 1);
-        metrics.record_request(&request(&long, 200), Some(&target), &|| None);
-        assert!(!named(&long));
-    }
-
-    #[test]
-    fn names_that_clients_make_up_leave_the_page_small() {
-        let metrics = Metrics::new().unwrap();
-        for status in [200, 404] {
-            for number in 0..10_000 {
-                let model = format!("made-up-{number}");
-                metrics.record_request(&request(&model, status), Some(&TargetSeries::default()), &|| None);
-            }
-        }
-        for number in 0..10_000 {
-            let target = format!("config.targets[{}]", number % 199);
-            let provider = format!("p{}", number % 61);
-            metrics.record_failed_attempt(&provider, &target, "401");
-        }
-        let page = String::from_utf8(metrics.render(&[])).unwrap();
-        let models = page.matches("gen_ai_client_operation_duration_seconds_count{").count();
-        assert_eq!(models, MAX_CALLS + 1);
-        assert!(page.matches("\nturnpike_attempts_total{").count() <= MAX_ATTEMPTS + 61);
-        assert!(page.len() < 3 << 20, "{} bytes", page.len());
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ pub mod price_feed;
 mod process;
 pub mod rate;
 pub mod refused_calls;
+pub mod slots;
 pub mod snapshot;
 pub mod span_queue;
 pub mod sticky_sessions;
@@ -65,6 +66,7 @@ use parking_lot::Mutex;
 use price_feed::PriceFeed;
 use rate::Rate;
 use refused_calls::RefusedCalls;
+use slots::SlotRegistry;
 use snapshot::SettingsSnapshot;
 use span_queue::SpanQueue;
 use std::sync::{Arc, OnceLock};
@@ -101,6 +103,8 @@ pub struct Shared {
     pub jwks: JwksFetcher,
     pub mcp_servers: McpServers,
     pub targets: TargetRegistry,
+    /// The places at targets that take only so many attempts at a time.
+    pub slots: SlotRegistry,
     pub sticky_sessions: StickySessions,
     pub hedge_budget: HedgeBudget,
     pub held_bytes: HeldBytes,
@@ -164,6 +168,7 @@ impl Shared {
             jwks,
             mcp_servers,
             targets,
+            slots: SlotRegistry::default(),
             sticky_sessions: StickySessions::default(),
             hedge_budget: HedgeBudget::default(),
             held_bytes,

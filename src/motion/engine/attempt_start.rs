@@ -3,7 +3,7 @@
 //! Does not wait for the response (`attempt_run`) and does not decide what follows (`orchestrator`).
 
 use super::attempt::answer::AnswerKind;
-use super::attempt::call::{AttemptCall, Incoming, NextAttempt, NotStarted, Parts, Passed, Way};
+use super::attempt::call::{AttemptCall, Incoming, NextAttempt, NotPassed, NotStarted, Parts, Passed, Way};
 use super::attempt::layers;
 use super::attempt_run::{AttemptRun, Clock, LaidLayers, Making, Phase, ResponseSource};
 use super::attempt_state::AttemptState;
@@ -14,6 +14,7 @@ use super::limit_holds::SealedAttempt;
 use super::opener::{Opener, RequestBody};
 use super::orchestrator::Orchestrator;
 use super::peer_selection::PeerSelection;
+use super::places::{PlaceWait, Places};
 use super::response_policy::{ResponsePolicy, WantedResponse};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
@@ -28,6 +29,8 @@ use words::config::policies::{Replay, StreamRescue};
 pub(super) enum Started {
     Running(Box<AttemptRun>, DownstreamWatch),
     Failed(Box<NotStarted>),
+    /// It waits for a place, and is started again.
+    Queued(Box<PlaceWait>),
 }
 
 /// An exchange, and how it was opened.
@@ -61,11 +64,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let flow = layers::pass(self.client.engine, &mut call).await;
         let Passed { attempt, way, state, cache, parts } = match call.finish(flow).await {
             Ok(passed) => passed,
-            Err(not_started) => return Started::Failed(Box::new(not_started)),
+            Err(NotPassed::NotStarted(not_started)) => return Started::Failed(not_started),
+            Err(NotPassed::Queued(waiting)) => return Started::Queued(waiting),
         };
-        let Parts { mut guarded, filters, shared, ends } = parts;
+        let Parts { mut guarded, filters, shared, places, ends } = parts;
         let opened = match way {
-            Way::Target(sealed) => self.open(&sealed, state, shared),
+            Way::Target(sealed) => self.open(&sealed, state, shared, places),
             Way::Answer(answer) => self.answered(&next.target, answer, state),
         };
         if let Some(guarded) = &mut guarded {
@@ -135,11 +139,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
         sealed: &SealedAttempt,
         state: AttemptState,
         shared: Option<Box<(CachedCall, Launch, FlightReader)>>,
+        places: Option<Places>,
     ) -> Opened {
         let target = &sealed.attempt().target;
         let breaker = target.policies.breaker.as_ref();
         let permit = breaker.map(|_| self.env.target_state(target).enter(Instant::now()));
         let (mut stream, watch) = self.open_stream(sealed, state);
+        stream.hold(places);
         let mut cached = None;
         if let Some(shared) = shared {
             let (call, launch, reader) = *shared;

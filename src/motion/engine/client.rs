@@ -122,7 +122,7 @@ impl<D: Downstream> Client<'_, D> {
     }
 
     /// Starts the response with an SSE comment before the provider has responded, if the config requests that.
-    async fn send_early_heartbeat(&mut self) -> Result<(), Aborted> {
+    pub(super) async fn send_early_heartbeat(&mut self) -> Result<(), Aborted> {
         let mut parts = Vec::with_capacity(2);
         if !self.response_started {
             let header = response_headers::early_header(self.ctx).map_err(|error| self.abort(error))?;

@@ -8,6 +8,7 @@ use super::downstream::Downstream;
 use super::request_context::RequestContext;
 use super::streamed_upload::BodyChunk;
 use bytes::Bytes;
+use std::future::pending;
 use std::time::Instant;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use words::error::Error;
@@ -21,6 +22,8 @@ const MAX_WAITING: usize = 4;
 pub(super) struct DownstreamWatch {
     /// Where the body is forwarded to; `None` when it is complete, or was read before.
     body: Option<Body>,
+    /// The body is still to be read, by another: to notice that the client has left would take a part of it.
+    is_blind: bool,
 }
 
 /// A body on its way to the provider.
@@ -33,7 +36,13 @@ impl DownstreamWatch {
     /// A watch that forwards the client's body to the receiver.
     pub(crate) fn with_body(limits: &Limits) -> (Self, Receiver<BodyChunk>) {
         let (chunks, rx) = mpsc::channel(MAX_WAITING);
-        (Self { body: Some(Body { chunks, pace: UploadPace::new(limits) }) }, rx)
+        let body = Some(Body { chunks, pace: UploadPace::new(limits) });
+        (Self { body, is_blind: false }, rx)
+    }
+
+    /// A watch while nothing is sent yet. A client whose body is still to be read is not watched.
+    pub(crate) fn before_sending<D: Downstream>(downstream: &mut D) -> Self {
+        Self { body: None, is_blind: !downstream.body_is_complete() }
     }
 
     /// Returns when the client has disconnected (`None`), or sends its body too slowly: what it is told. The future may be dropped while it
@@ -45,6 +54,9 @@ impl DownstreamWatch {
     ) -> Option<Error> {
         loop {
             let Some(body) = &mut self.body else {
+                if self.is_blind {
+                    return pending().await;
+                }
                 downstream.closed().await;
                 return None;
             };

@@ -121,7 +121,9 @@ fn times(noted: &RecordBuilder, started: Instant, total: Duration, last: Duratio
     RequestTimes {
         began: began(total),
         total,
-        overhead: total.saturating_sub(noted.attempts.upstream + last + noted.traffic.body_wait),
+        overhead: total
+            .saturating_sub(noted.attempts.upstream + last + noted.traffic.body_wait + noted.traffic.queued),
+        queued: noted.traffic.queued,
         to_first_byte: since_start(noted.traffic.first_byte),
         to_first_token: since_start(noted.traffic.first_token),
     }

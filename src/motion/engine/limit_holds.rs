@@ -36,7 +36,7 @@ use memory::limits::{Actual, Advance, LimitSet, Limits, Remaining, Reservation, 
 use memory::state::directory::SavedName;
 use request_hold::{RequestHold, settle};
 use std::sync::Arc;
-use words::error::Error;
+use words::error::{Error, Kind};
 
 /// What one request holds of its limits. Empty where no limit is for it.
 #[derive(Default)]
@@ -164,8 +164,9 @@ impl LimitHolds {
             }
         }
         let Some(request) = self.request.take() else { return };
-        let is_limited = record.response.error.as_ref().is_some_and(|error| error.limit.is_some());
-        // The limits of all its targets refused it: it counts nowhere.
+        let is_refused = |error: &Error| error.limit.is_some() || error.kind == Kind::TargetBusy;
+        let is_limited = record.response.error.as_ref().is_some_and(is_refused);
+        // The limits of all its targets refused it, or none had a place for it: it counts nowhere.
         if is_limited && record.routed.attempts.iter().all(|attempt| attempt.time.started.is_none()) {
             return request.cancel(now);
         }

@@ -47,6 +47,7 @@ mod own_request;
 mod own_run;
 pub(crate) mod payload_capture;
 pub mod peer_selection;
+mod places;
 pub mod planner;
 mod prepare;
 mod ready_parts;

@@ -17,15 +17,18 @@ use super::downstream_watch::DownstreamWatch;
 use super::forward::{Interrupted, forward};
 use super::guarding::{self, HOOKS_FAILED, Judged};
 use super::hedge;
+use super::places::{self, Waited};
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use bytes::Bytes;
 use http::StatusCode;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::deadlines::{Deadlines, TimeoutKind};
+use judgment::route::env::RoutingEnv;
 use judgment::route::outcome::Outcome;
 use judgment::route::plan::{Decision, Plan, Reason};
 use judgment::route::target::Target;
+use memory::state::targets::CircuitStatus;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -183,13 +186,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         next: &NextAttempt,
         may_repeat: bool,
     ) -> Result<Option<AttemptResult>, Aborted> {
-        let (mut run, mut watch) = match self.start(next).await {
-            Started::Running(run, watch) => (run, watch),
-            Started::Failed(not_started) => {
-                let NotStarted { outcome, response, facts } = *not_started;
-                self.client.ctx.facts = facts;
-                return Ok(Some(AttemptResult::Failed(outcome, response)));
-            }
+        let (mut run, mut watch) = match self.start_in_turn(next).await? {
+            Ok(running) => running,
+            Err(result) => return Ok(Some(result)),
         };
         let may_hedge = self.kept.resume.is_none() && self.client.ctx.api.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
@@ -234,6 +233,53 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 AttemptResult::Final(FinalResponse::Error(error))
             }
         }))
+    }
+
+    /// Starts an attempt, as soon as its target has a place for it. `Err`: what came of it instead.
+    async fn start_in_turn(
+        &mut self,
+        next: &NextAttempt,
+    ) -> Result<Result<(Box<AttemptRun>, DownstreamWatch), AttemptResult>, Aborted> {
+        loop {
+            let started = self.start(next).await;
+            // Where the cache has responded meanwhile, it needs none.
+            self.kept.places = None;
+            let waiting = match started {
+                Started::Running(run, watch) => return Ok(Ok((run, watch))),
+                Started::Failed(not_started) => {
+                    let NotStarted { outcome, response, facts } = *not_started;
+                    self.client.ctx.facts = facts;
+                    return Ok(Err(AttemptResult::Failed(outcome, response)));
+                }
+                Started::Queued(waiting) => waiting,
+            };
+            match Box::pin(places::wait(&mut self.client, &waiting)).await? {
+                // Its circuit may have opened meanwhile.
+                Waited::Entered(_) if self.is_open_meanwhile(next) => {
+                    let error =
+                        Error::target_busy(&next.target.display_name(), "its circuit has opened meanwhile");
+                    return Ok(Err(self.has_no_place(next, error)));
+                }
+                Waited::Entered(places) => self.kept.places = Some(places),
+                Waited::Stopped(error) => return Ok(Err(AttemptResult::Final(FinalResponse::Error(error)))),
+                Waited::Refused(error) => return Ok(Err(self.has_no_place(next, error))),
+            }
+        }
+    }
+
+    fn is_open_meanwhile(&self, next: &NextAttempt) -> bool {
+        let is_open = matches!(self.env.circuit(&next.target), CircuitStatus::Open { .. });
+        is_open && self.plan.has_other(&self.env)
+    }
+
+    /// An attempt was not sent, because there is no place for it. Where it was to continue a broken stream, the client gets the error that
+    /// broke it.
+    fn has_no_place(&mut self, next: &NextAttempt, error: Error) -> AttemptResult {
+        let record = &mut self.client.ctx.record;
+        record.attempt_unsupported(&next.target, next.reason, &self.request, &error);
+        self.client.ctx.facts = AttemptFacts::default();
+        let error = self.kept.resume.as_ref().map_or(error, |resume| resume.error());
+        AttemptResult::Failed(Outcome::Busy, FinalResponse::Error(error))
     }
 
     /// Has the hooks judge a response that may be committed.
@@ -416,6 +462,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         match started {
             Started::Running(run, _) => Some(run),
             Started::Failed(_) => None,
+            Started::Queued(_) => {
+                // Where others wait, none is made beside the first. Its target may be the next one all the same.
+                self.plan.take_back_hedge();
+                self.client.engine.shared.metrics.record_hedge("refused");
+                None
+            }
         }
     }
 }

@@ -113,6 +113,8 @@ pub struct RequestTimes {
     pub total: Duration,
     /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
     pub overhead: Duration,
+    /// How long it waited for places at targets.
+    pub queued: Duration,
     pub to_first_byte: Option<Duration>,
     pub to_first_token: Option<Duration>,
 }

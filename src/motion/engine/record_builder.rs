@@ -62,6 +62,8 @@ pub struct Traffic {
     pub first_token: Option<Instant>,
     /// Time spent waiting for the client's body, which is not counted as overhead.
     pub body_wait: Duration,
+    /// Time spent waiting for a place at targets, neither.
+    pub queued: Duration,
 }
 
 /// The attempts so far.
@@ -173,6 +175,11 @@ impl RecordBuilder {
     /// Adds time that the gateway spent waiting.
     pub(crate) fn add_wait(&mut self, wait: Duration) {
         self.attempts.upstream += wait;
+    }
+
+    /// Adds time that it waited for a place at a target.
+    pub(super) fn queued(&mut self, waited: Duration) {
+        self.traffic.queued += waited;
     }
 
     /// Notes an attempt that could not be made because its target does not support the request, or a limit refuses it.

@@ -10,6 +10,7 @@ use super::caching::FlightReader;
 use super::connections::{Connections, OpenConnection};
 use super::failure::{UpstreamFailure, refused_by_proxy};
 use super::opener::{Opener, RequestBody};
+use super::places::Places;
 use super::response_headers;
 use super::reusable_timer::ReusableTimer;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
@@ -97,6 +98,8 @@ struct Exchange {
     stale_connection_met: bool,
     /// The proxy that answers in the provider's place where it does not forward the request.
     forwarding: Option<Proxied>,
+    /// Its places at the target, until the response has ended.
+    places: Option<Places>,
 }
 
 impl UpstreamStream {
@@ -117,6 +120,7 @@ impl UpstreamStream {
                 stale_connection_met: opener.peers.bypass_pool,
                 phase: Phase::Opening(opening(opener)),
                 forwarding: None,
+                places: None,
                 opener: None,
                 upload,
                 state,
@@ -237,6 +241,7 @@ impl UpstreamStream {
                 state,
                 stale_connection_met: false,
                 forwarding: None,
+                places: None,
             },
             timer: ReusableTimer::default(),
             read_timeout: None,
@@ -244,6 +249,11 @@ impl UpstreamStream {
             failed: None,
             turn: Turn::default(),
         }
+    }
+
+    /// Keeps the attempt's places until its response has ended.
+    pub fn hold(&mut self, places: Option<Places>) {
+        self.exchange.places = places;
     }
 
     pub fn state(&self) -> AttemptState {
@@ -446,6 +456,7 @@ impl Exchange {
             return task;
         }
         self.state.response_ended();
+        self.places = None;
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Reading(open) if open.unsent.is_none() => {
                 self.connections.release(open.connection, open.peer);

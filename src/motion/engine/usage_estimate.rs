@@ -161,7 +161,7 @@ impl UsageEstimate {
 }
 
 /// Whether it only ends or deletes something, which costs nothing: with a budget that is spent, what costs something must still be stopped.
-fn manages(operation: Operation) -> bool {
+pub(super) fn manages(operation: Operation) -> bool {
     use Operation as O;
     matches!(
         operation,

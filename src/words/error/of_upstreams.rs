@@ -5,6 +5,15 @@
 use super::{Error, Kind};
 
 impl Error {
+    /// 503: a target takes no more requests at present. `target`: its name for clients.
+    pub fn target_busy(target: &str, why: &str) -> Self {
+        let message = format!(
+            "{target} takes only so many requests at a time, and {why}. Try again in a moment, or ask the operator to raise \
+             `concurrency` or to add a target."
+        );
+        Self::new(Kind::TargetBusy, message)
+    }
+
     /// 502: the proxy that the gateway's connections go through refused one; the text names it.
     pub fn proxy_refused(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::ProxyRefused, message) }

@@ -31,7 +31,7 @@ fn a_balanced_group_with_failover_tries_each_member_once() {
     let three = balanced(FAILOVER, &["", "", ""]);
     let plain = balanced("", &["", "", ""]);
     // Drawn in this order: 0.5 of three is the second; of the other two, the second again; then what is left.
-    let rows: [(&str, &[Outcome], &str); 8] = [
+    let rows: [(&str, &[Outcome], &str); 9] = [
         (&three, &[status(529), status(503), status(500)], "1 2 0 !"),
         (&three, &[status(401), Outcome::Failed, Outcome::TimedOut], "1 2 0 !"),
         (&three, &[Outcome::Unsupported(400), status(200)], "1 2 !"),
@@ -41,6 +41,7 @@ fn a_balanced_group_with_failover_tries_each_member_once() {
         (&plain, &[status(529)], "1 !"),
         // A limit's refusal leads on without failover too.
         (&plain, &[Outcome::Limited(429), status(529)], "1 2 !"),
+        (&plain, &[Outcome::Busy, status(529)], "1 2 !"),
     ];
     for (config, outcomes, wanted) in rows {
         assert_eq!(tried(config, outcomes, TestEnv::default()), wanted, "{config} {outcomes:?}");
@@ -224,6 +225,7 @@ fn every_failure_has_a_class() {
         (Outcome::Failed, Some(Connection)),
         (Outcome::Interrupted, Some(Connection)),
         (Outcome::Limited(429), Some(RateLimit)),
+        (Outcome::Busy, Some(RateLimit)),
         (Outcome::Limited(412), Some(Quota)),
         (Outcome::Unsupported(400), Some(Other)),
     ] {

@@ -107,7 +107,8 @@ impl Model<'_> {
                 Outcome::PrefillRefused
                 | Outcome::FormRefused
                 | Outcome::Unsupported(_)
-                | Outcome::Limited(_) => false,
+                | Outcome::Limited(_)
+                | Outcome::Busy => false,
             };
             if !retry {
                 break;
@@ -132,7 +133,7 @@ fn class(outcome: Outcome) -> Option<&'static str> {
         Outcome::Response { status: 200, .. } => return None,
         Outcome::Response { class: ErrorClass::ContentFiltered, .. } => "content_policy",
         Outcome::Response { status: 401, .. } => "auth",
-        Outcome::Response { status: 429, .. } | Outcome::Limited(429) => "rate_limit",
+        Outcome::Response { status: 429, .. } | Outcome::Limited(429) | Outcome::Busy => "rate_limit",
         Outcome::Response { status: 500 | 503, .. } => "server_error",
         Outcome::TimedOut => "timeout",
         Outcome::Failed | Outcome::Interrupted => "connection",
@@ -142,6 +143,9 @@ fn class(outcome: Outcome) -> Option<&'static str> {
 
 /// Whether a group falls back to a member for any failure.
 fn falls_back(list: Option<&[u16]>, classes: Option<&[&str]>, outcome: Outcome) -> bool {
+    if outcome == Outcome::Busy {
+        return list.is_none_or(|list| !list.is_empty());
+    }
     let is_named = |classes: &[&str]| class(outcome).is_some_and(|class| classes.contains(&class));
     match (list, outcome) {
         _ if classes.is_some_and(is_named) => true,
@@ -200,6 +204,7 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
         1 => Just(Outcome::Interrupted),
         1 => Just(Outcome::Unsupported(400)),
         1 => Just(Outcome::Limited(429)),
+        1 => Just(Outcome::Busy),
     ];
     prop::collection::vec(one, 1..20)
 }

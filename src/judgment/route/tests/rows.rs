@@ -269,6 +269,7 @@ fn breakers_learn_what_is_the_targets_doing() {
         (Outcome::FormRefused, BreakerSignal::Ignored, BreakerSignal::Ignored),
         (Outcome::Unsupported(400), BreakerSignal::Ignored, BreakerSignal::Ignored),
         (Outcome::Limited(429), BreakerSignal::Ignored, BreakerSignal::Ignored),
+        (Outcome::Busy, BreakerSignal::Ignored, BreakerSignal::Ignored),
     ] {
         let default = BreakerPolicy { statuses: None, ..policy.clone() };
         assert_eq!(outcome.breaker_signal(Some(&default)), without_list, "{outcome:?}");

@@ -3,6 +3,7 @@
 //! How such a response is read: `upstream_stream`.
 
 use crate::engine::caching::{CachedCall, FlightReader};
+use crate::engine::places::PlaceWait;
 use bytes::Bytes;
 use http::StatusCode;
 use judgment::route::outcome::Outcome;
@@ -13,6 +14,8 @@ use words::error::Error;
 /// What follows a layer.
 pub enum Flow {
     Continue,
+    /// No place is free at the target: it waits for one, and passes the layers again.
+    Queue(Box<PlaceWait>),
     /// The target is not called: this is its response. It takes the same way to the client as a provider's.
     Respond(Answer),
     /// The request may not be sent. No response of an earlier attempt takes the place of this error.

@@ -7,9 +7,10 @@ use super::ends::{Ending, Ends};
 use crate::engine::Engine;
 use crate::engine::attempt_run::FinalResponse;
 use crate::engine::attempt_state::{AttemptFacts, AttemptState};
-use crate::engine::caching::{CacheNote, CachedCall, FlightReader, FlightShare, Launch, NotStored};
+use crate::engine::caching::{CacheNote, CachedCall, FlightReader, FlightShare, Launch, NotStored, Similar};
 use crate::engine::guarding::{CheckedRequest, Guarded};
 use crate::engine::limit_holds::{HeldAttempt, NotHeldAttempt, SealedAttempt, hold_attempt};
+use crate::engine::places::{PlaceWait, Places};
 use crate::engine::prepare::prepare;
 use crate::engine::request_context::RequestContext;
 use crate::engine::resume::Resume;
@@ -74,6 +75,10 @@ pub(in crate::engine) struct Kept {
     pub ignores_stored: bool,
     /// The call of the attempt that a hedge races.
     pub raced: Option<FlightShare>,
+    /// The places that it has waited for.
+    pub places: Option<Places>,
+    /// The vector of its text for this target, made before it waited.
+    pub probed: Option<(Arc<Target>, Arc<Similar>)>,
     /// The targets, by their paths, that have refused the form of the request once.
     pub reformed: Vec<String>,
 }
@@ -87,6 +92,8 @@ pub(in crate::engine) struct Parts {
     pub filters: Option<Box<TextFilters>>,
     /// The call that others may read along with.
     pub shared: Option<Box<(CachedCall, Launch, FlightReader)>>,
+    /// Its places at the target, if that has so many.
+    pub places: Option<Places>,
     pub ends: Ends,
 }
 
@@ -122,6 +129,19 @@ pub(in crate::engine) struct NotStarted {
     pub outcome: Outcome,
     pub response: FinalResponse,
     pub facts: AttemptFacts,
+}
+
+/// What is not passed on.
+pub(in crate::engine) enum NotPassed {
+    NotStarted(Box<NotStarted>),
+    /// It waits for a place, and passes the layers again.
+    Queued(Box<PlaceWait>),
+}
+
+impl From<NotStarted> for NotPassed {
+    fn from(not_started: NotStarted) -> Self {
+        Self::NotStarted(Box::new(not_started))
+    }
 }
 
 /// An attempt that has passed its layers.
@@ -304,21 +324,22 @@ impl<'a> AttemptCall<'a> {
     ///
     /// # Errors
     /// It is not sent: what the plan sees, and what the client gets if nothing follows.
-    pub(in crate::engine) async fn finish(mut self, flow: Flow) -> Result<Passed, NotStarted> {
+    pub(in crate::engine) async fn finish(mut self, flow: Flow) -> Result<Passed, NotPassed> {
         let answer = match flow {
             Flow::Continue => self.own_answer().await,
             Flow::Respond(Answer(answer)) => Some(answer),
+            Flow::Queue(wait) => return Err(NotPassed::Queued(wait)),
             Flow::Deny(error) => {
                 let outcome = Outcome::from_status(error.status());
-                return Err(self.not_sent(outcome, error, FinalResponse::Denied));
+                return Err(self.not_sent(outcome, error, FinalResponse::Denied).into());
             }
             Flow::Refuse(outcome, error) => {
-                return Err(self.not_sent(outcome, error, FinalResponse::Error));
+                return Err(self.not_sent(outcome, error, FinalResponse::Error).into());
             }
             Flow::NotResumed(error) => {
                 let outcome = Outcome::Unsupported(error.status());
                 let response = FinalResponse::Error(error);
-                return Err(NotStarted { outcome, response, facts: self.ctx.facts.clone() });
+                return Err(NotStarted { outcome, response, facts: self.ctx.facts.clone() }.into());
             }
         };
         if self.parts.filters.is_some() {
@@ -330,7 +351,8 @@ impl<'a> AttemptCall<'a> {
                 Made::Held(held) => held.decode_response(request, is_local),
             };
             if let Err(error) = decoded {
-                return Err(self.not_sent(Outcome::Unsupported(error.status()), error, FinalResponse::Error));
+                let outcome = Outcome::Unsupported(error.status());
+                return Err(self.not_sent(outcome, error, FinalResponse::Error).into());
             }
         }
         // Not before the attempt is certain: its target would be called without it.
@@ -352,11 +374,8 @@ impl<'a> AttemptCall<'a> {
             (Made::Attempt(..) | Made::Nothing, _) => {
                 let error = Error::internal("an attempt that was not held");
                 let response = FinalResponse::Error(error);
-                return Err(NotStarted {
-                    outcome: Outcome::Failed,
-                    response,
-                    facts: AttemptFacts::default(),
-                });
+                let facts = AttemptFacts::default();
+                return Err(NotStarted { outcome: Outcome::Failed, response, facts }.into());
             }
         };
         if parts.shared.as_ref().is_some_and(|shared| !shared.1.is_of(attempt.body.as_ref())) {

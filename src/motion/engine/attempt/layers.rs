@@ -4,10 +4,11 @@
 //! the request and not to a target is `proxy::admit`'s; what an attempt is while it passes the layers is `call`'s.
 //!
 //! ```text
-//! hooks ──> (attempt made) ──> cache ──> limits ──> (attempt held) ──> credentials ──> sent ──> decoder ──> filters ──> encoder ──> end
+//! hooks ──> (attempt made) ──> cache ──> places ──> limits ──> (attempt held) ──> credentials ──> sent ──> decoder ──> filters ──> encoder ──> end
 //!   ├─ Respond: not sent; the response passes the filters of the layers before this one
 //!   ├─ Deny: not sent; the plan sees the outcome, and the client this error if nothing follows
-//!   └─ Refuse: not sent; the plan decides what is next
+//!   ├─ Refuse: not sent; the plan decides what is next
+//!   └─ Queue: not sent yet; it waits for a place, and passes the layers again
 //! ```
 //!
 //! A layer may change the request (`AttemptCall::change_request`): the attempt is then made and held anew. It may wrap what the target
@@ -16,14 +17,14 @@
 use super::answer::Flow;
 use super::call::{AttemptCall, Step};
 use super::layer::{Compile, Layer};
-use crate::engine::{Engine, caching, credentials, guarding, limit_holds};
+use crate::engine::{Engine, caching, credentials, guarding, limit_holds, places};
 use judgment::route::attempt::Attempt;
 use judgment::route::target::Target;
 use std::any::Any;
 
 /// All layers of the product, in the order an attempt passes them.
 pub const LAYERS: &[Compile] =
-    &[guarding::compile, caching::compile, limit_holds::compile, credentials::compile];
+    &[guarding::compile, caching::compile, places::compile, limit_holds::compile, credentials::compile];
 
 /// The layers of one target, kept with it.
 struct TargetLayers(Vec<Box<dyn Layer>>);

@@ -3,6 +3,7 @@
 use super::flight::FlightShare;
 use super::similar::Similar;
 use memory::cache::{CacheKey, Scope};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The part of the cache in one attempt that calls its target, or reads along with one that does.
@@ -12,7 +13,7 @@ pub(in crate::engine) struct CachedCall {
     pub(super) max_age: Duration,
     pub(super) share: FlightShare,
     /// What finds the response again for texts that mean the same.
-    pub(super) similar: Option<Box<Similar>>,
+    pub(super) similar: Option<Arc<Similar>>,
     /// A guardrail let the response pass with a failure.
     pub(super) is_flawed: bool,
 }

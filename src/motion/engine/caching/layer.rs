@@ -88,7 +88,7 @@ async fn look_up(layer: &CacheLayer, call: &mut AttemptCall<'_>) -> Flow {
         return read_along(call, cached_call(&reader, None), reader).await;
     }
     let similar = match policy.mode {
-        CacheMode::Semantic => Box::pin(layer.probe(call, &scope)).await.map(Box::new),
+        CacheMode::Semantic => layer.probed(call, &scope).await,
         CacheMode::Simple => None,
     };
     if let Some(probe) = similar.as_ref().filter(|_| reads_kept) {
@@ -163,6 +163,18 @@ impl CacheLayer {
             None => self.digest,
         };
         key_parts(call.ctx.record.named.metadata.as_deref(), scope, digest, attempt, &client)
+    }
+
+    /// As [`Self::probe`], once for each target: an attempt that waits for a place there looks twice.
+    async fn probed(&self, call: &mut AttemptCall<'_>, scope: &Scope) -> Option<Arc<Similar>> {
+        let target = &call.next.target;
+        let is_here = |kept: &(Arc<Target>, Arc<Similar>)| Arc::ptr_eq(&kept.0, target);
+        if let Some((_, kept)) = call.kept.probed.take().filter(is_here) {
+            return Some(kept);
+        }
+        let similar = Arc::new(Box::pin(self.probe(call, scope)).await?);
+        call.kept.probed = Some((Arc::clone(target), Arc::clone(&similar)));
+        Some(similar)
     }
 
     /// What the request shares with all that differ in their text alone, and the vector of its text.

@@ -30,6 +30,7 @@ pub(super) use launch::Launch;
 pub(super) use layer::compile;
 pub use note::{CacheNote, CacheStatus, NotStored, Saved};
 pub use preview::{CacheView, preview};
+pub(super) use similar::Similar;
 pub(super) use storing::{CompleteResponse, remove_unreadable, saved};
 
 use super::forwarded_headers::each_forwarded;

@@ -100,6 +100,9 @@ fn write_times(line: &mut ObjectWriter<'_>, times: &RequestTimes) {
             line.millis(name, time);
         }
     }
+    if !times.queued.is_zero() {
+        line.millis(key!("queued_ms"), times.queued);
+    }
     line.millis(key!("total_ms"), times.total);
     line.millis(key!("overhead_ms"), times.overhead);
 }

@@ -13,6 +13,7 @@
 mod breaker;
 mod cache;
 mod client_certificate;
+mod concurrency;
 mod custom_host;
 mod default_params;
 mod drop_params;
@@ -20,6 +21,7 @@ mod forward_headers;
 mod from_headers;
 mod hook_lists;
 mod override_params;
+mod priority;
 mod proxy;
 mod request_timeout;
 mod retry;
@@ -30,9 +32,11 @@ pub mod time_limits;
 pub use breaker::BreakerPolicy;
 pub use cache::{Cache, CacheMode, Replay};
 pub use client_certificate::CertificateFiles;
+pub use concurrency::{Concurrency, SlotPolicy};
 pub use from_headers::HeaderPolicies;
 pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
+pub use priority::Priority;
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
@@ -68,6 +72,8 @@ inherited! {
     request_timeout: Option<Duration> = request_timeout::KEY,
     time_limits: TimeLimits = time_limits::KEY,
     stream_rescue: Option<StreamRescue> = stream_rescue::KEY,
+    concurrency: Concurrency = concurrency::KEY,
+    priority: Option<Priority> = priority::KEY,
     /// Request headers to forward unchanged, without the gateway's own and those that frame the message.
     forward_headers: Option<Vec<HeaderName>> = forward_headers::KEY,
     strict_std_compliance: Option<bool> = strict_std_compliance::KEY,

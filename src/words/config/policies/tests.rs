@@ -52,6 +52,9 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("default_params", r#"{"a":1}"#, r#"{"a":2}"#),
     ("override_params", r#"{"a":1}"#, r#"{"a":2}"#),
     ("drop_params", r#"["a.b"]"#, r#"["a[0]"]"#),
+    ("concurrency", r#"{"max":1}"#, r#"{"max":2,"queue":{"max":0,"timeout_ms":5}}"#),
+    // Of this key the lowest counts.
+    ("priority", r#""normal""#, r#""low""#),
     ("time_limits", r#"{"gap_ms":1}"#, r#"{"gap_ms":2}"#),
 ];
 

@@ -1,0 +1,67 @@
+//! The metric families of places at targets (`concurrency`): how many are taken, how many requests wait, and how long.
+//!
+//! The gauges are set at each scrape from the registry. Providers are named by their slug, or by their id where they have none.
+
+use super::super::slots::SlotsView;
+use super::families::{add, counters};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Maximum number of providers in one scrape, those of targets' places counted again.
+const MAX_PROVIDERS: usize = 1_000;
+/// Waits for a place, seconds.
+const WAIT_BUCKETS: &[f64] = &[0.001, 0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// `turnpike_concurrency_*` and `turnpike_queue_*`.
+pub(super) struct Places {
+    max: IntGaugeVec,
+    in_use: IntGaugeVec,
+    waiting: IntGaugeVec,
+    waits: HistogramVec,
+    refusals: IntCounterVec,
+}
+
+impl Places {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let gauge =
+            |name: &str, help: &str| add(r, IntGaugeVec::new(Opts::new(name, help), &["provider", "of"])?);
+        let waits = HistogramOpts::new("turnpike_queue_wait_seconds", "Waits for a place at a target.");
+        let refusals = "Attempts that got no place at a target: as many waited as may, or it took too long.";
+        Ok(Self {
+            max: gauge("turnpike_concurrency_max", "The places at targets that take only so many attempts.")?,
+            in_use: gauge("turnpike_concurrency_in_use", "Of those places, the ones that are taken.")?,
+            waiting: gauge("turnpike_concurrency_waiting", "Attempts that wait for such a place.")?,
+            waits: add(r, HistogramVec::new(waits.buckets(WAIT_BUCKETS.to_vec()), &["provider"])?)?,
+            refusals: counters(r, "turnpike_queue_refusals_total", refusals, &["provider", "reason"])?,
+        })
+    }
+
+    /// Sets the gauges to what is now: of each provider the sum, providers before targets.
+    pub fn set(&self, views: &[SlotsView]) {
+        let mut sums: BTreeMap<(bool, &str), [i64; 3]> = BTreeMap::new();
+        for view in views {
+            let sum = sums.entry((!view.of_provider, &view.provider)).or_default();
+            let waiting = i64::try_from(view.waiting).unwrap_or(i64::MAX);
+            for (sum, more) in sum.iter_mut().zip([view.max.into(), view.in_use.into(), waiting]) {
+                *sum = sum.saturating_add(more);
+            }
+        }
+        let gauges = [&self.max, &self.in_use, &self.waiting];
+        gauges.iter().for_each(|gauge| gauge.reset());
+        for ((is_of_target, provider), sum) in sums.into_iter().take(MAX_PROVIDERS) {
+            let of = if is_of_target { "target" } else { "provider" };
+            for (gauge, value) in gauges.iter().zip(sum) {
+                gauge.with_label_values(&[provider, of]).set(value);
+            }
+        }
+    }
+
+    pub fn waited(&self, provider: &str, wait: Duration) {
+        self.waits.with_label_values(&[provider]).observe(wait.as_secs_f64());
+    }
+
+    pub fn refused(&self, provider: &str, reason: &str) {
+        self.refusals.with_label_values(&[provider, reason]).inc();
+    }
+}

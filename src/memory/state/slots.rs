@@ -1,0 +1,245 @@
+//! The places at targets: how many attempts are under way at a time, and who waits for a place (`concurrency`).
+//!
+//! A place is held from before an attempt is sent until it is dropped. A change of the settings changes how many there are, not who has one.
+//! Not here: which attempts need a place (`engine::places`), and who is next (`queue`).
+
+mod queue;
+
+use parking_lot::Mutex;
+use queue::{Queue, Ticket};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+use words::config::policies::{Priority, SlotPolicy};
+
+/// The most groups of places that are remembered. Those in use are never forgotten.
+const MAX_GROUPS: usize = 10_000;
+
+/// What shares places.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SlotOwner {
+    /// A stored provider, by its id and its slug. Those of the settings have the id nil.
+    Provider(Uuid, Arc<str>),
+    /// A target of a config: the config, the path in it, and, of a config that came with a request, the hash of its source.
+    Target(Arc<str>, Arc<str>, u64),
+}
+
+/// All places of the process.
+#[derive(Debug, Default)]
+pub struct SlotRegistry(Mutex<HashMap<SlotOwner, Arc<Slots>>>);
+
+/// The places of one owner.
+#[derive(Debug)]
+pub struct Slots {
+    state: Mutex<State>,
+    of_provider: bool,
+    /// As metrics name it.
+    provider: Arc<str>,
+}
+
+#[derive(Debug)]
+struct State {
+    max: u32,
+    in_use: u32,
+    queue: Queue<oneshot::Sender<Slot>>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct Slot(Option<Arc<Slots>>);
+
+/// Who wants a place.
+#[derive(Debug, Clone, Copy)]
+pub struct Applicant {
+    pub priority: Priority,
+    pub workspace: Uuid,
+    /// When it is too late to be sent; `None`: it waits as long as the policy lets it.
+    pub deadline: Option<Instant>,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSlot {
+    /// As many wait as may.
+    Full,
+    /// None was free in time.
+    Late,
+}
+
+/// The places of one owner as operators see them.
+#[derive(Debug, Clone)]
+pub struct SlotsView {
+    /// Whether they are those of a provider, not of a target.
+    pub of_provider: bool,
+    pub provider: Arc<str>,
+    pub max: u32,
+    pub in_use: u32,
+    pub waiting: usize,
+}
+
+impl SlotRegistry {
+    /// The places of an owner. `provider`: as metrics name it.
+    pub fn find_or_insert(&self, owner: &SlotOwner, provider: &str) -> Arc<Slots> {
+        let mut groups = self.0.lock();
+        if let Some(found) = groups.get(owner) {
+            return Arc::clone(found);
+        }
+        if groups.len() >= MAX_GROUPS {
+            // One that nobody else holds has no place in use, and nobody waits for one.
+            groups.retain(|_, slots| Arc::strong_count(slots) > 1);
+        }
+        let slots = Arc::new(Slots::new(provider, matches!(owner, SlotOwner::Provider(..))));
+        groups.insert(owner.clone(), Arc::clone(&slots));
+        slots
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<SlotsView> {
+        let all: Vec<Arc<Slots>> = self.0.lock().values().cloned().collect();
+        all.iter().map(|slots| slots.view()).collect()
+    }
+}
+
+impl Slots {
+    fn new(provider: &str, of_provider: bool) -> Self {
+        Self {
+            state: Mutex::new(State { max: 0, in_use: 0, queue: Queue::default() }),
+            of_provider,
+            provider: provider.into(),
+        }
+    }
+
+    /// A place, if one is free and nobody waits for it.
+    pub fn try_enter(self: &Arc<Self>, policy: SlotPolicy) -> Option<Slot> {
+        self.set_max(policy.max);
+        let mut state = self.state.lock();
+        state.has_room().then(|| {
+            state.in_use += 1;
+            Slot(Some(Arc::clone(self)))
+        })
+    }
+
+    /// A place, as soon as one is free. The future may be dropped: it leaves the queue at once.
+    ///
+    /// # Errors
+    /// As many wait as may, or it took too long.
+    pub async fn enter(self: &Arc<Self>, policy: SlotPolicy, who: Applicant) -> Result<Slot, NoSlot> {
+        self.set_max(policy.max);
+        let latest = Instant::now() + policy.wait;
+        let deadline = who.deadline.map_or(latest, |deadline| deadline.min(latest));
+        let mut waiting = {
+            let mut state = self.state.lock();
+            if state.has_room() {
+                state.in_use += 1;
+                return Ok(Slot(Some(Arc::clone(self))));
+            }
+            let room = usize::try_from(policy.queue).unwrap_or(usize::MAX);
+            if room == 0 {
+                return Err(NoSlot::Full);
+            }
+            if state.queue.len() >= room {
+                // Who is displaced hears of it by its sender, which is dropped.
+                state.queue.displace(who.priority, who.workspace).ok_or(NoSlot::Full)?;
+            }
+            let (sender, receiver) = oneshot::channel();
+            let ticket = state.queue.push(who.priority, who.workspace, deadline, sender);
+            Waiting { slots: self, ticket, receiver }
+        };
+        match tokio::time::timeout_at(deadline.into(), &mut waiting.receiver).await {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(_)) => Err(NoSlot::Full),
+            Err(_) => Err(NoSlot::Late),
+        }
+    }
+
+    /// How many places there are from here on. Where there are more than before, those who wait get them.
+    fn set_max(self: &Arc<Self>, max: u32) {
+        let is_more = {
+            let mut state = self.state.lock();
+            let is_more = max > state.max;
+            state.max = max;
+            is_more
+        };
+        while is_more && self.grant_free() {}
+    }
+
+    /// Gives a free place to the next one who waits; whether there were both.
+    fn grant_free(self: &Arc<Self>) -> bool {
+        let next = {
+            let mut state = self.state.lock();
+            let next = if state.in_use < state.max { state.queue.pop() } else { None };
+            state.in_use += u32::from(next.is_some());
+            next
+        };
+        let Some(next) = next else { return false };
+        // Of one who has left meanwhile it is dropped, and goes to the one after.
+        drop(next.send(Slot(Some(Arc::clone(self)))));
+        true
+    }
+
+    /// A place is free again: the next one gets it, unless there are fewer than before.
+    fn leave(self: Arc<Self>) {
+        loop {
+            let next = {
+                let mut state = self.state.lock();
+                let next = if state.in_use <= state.max { state.queue.pop() } else { None };
+                if next.is_none() {
+                    state.in_use -= 1;
+                }
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(Slot(Some(Arc::clone(&self)))) {
+                Ok(()) => return,
+                // It has left: the place is still to be given, and this is not dropped as one.
+                Err(mut slot) => drop(slot.0.take()),
+            }
+        }
+    }
+
+    fn view(&self) -> SlotsView {
+        let state = self.state.lock();
+        SlotsView {
+            of_provider: self.of_provider,
+            provider: Arc::clone(&self.provider),
+            max: state.max,
+            in_use: state.in_use,
+            waiting: state.queue.len(),
+        }
+    }
+}
+
+impl State {
+    /// Whether a place is free, and nobody waits for it.
+    fn has_room(&self) -> bool {
+        self.in_use < self.max && self.queue.len() == 0
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(slots) = self.0.take() {
+            slots.leave();
+        }
+    }
+}
+
+/// One who waits. Dropped, it leaves the queue; a place that was on its way to it goes to the next.
+#[derive(Debug)]
+struct Waiting<'s> {
+    slots: &'s Slots,
+    ticket: Ticket,
+    receiver: oneshot::Receiver<Slot>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.slots.state.lock().queue.remove(&self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Places are given one after the other, to nobody who has left, and to all who wait in time.
+
+use super::*;
+use futures_util::FutureExt;
+use futures_util::task::noop_waker;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+const POLICY: SlotPolicy = SlotPolicy { max: 1, queue: 2, wait: Duration::from_secs(60) };
+
+fn slots() -> Arc<Slots> {
+    Arc::new(Slots::new("test", true))
+}
+
+fn who(priority: Priority) -> Applicant {
+    Applicant { priority, workspace: Uuid::nil(), deadline: None }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(&noop_waker()))
+}
+
+fn counts(slots: &Slots) -> (u32, usize) {
+    let view = slots.view();
+    (view.in_use, view.waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_place_goes_to_the_next_one_and_a_full_queue_refuses() {
+    let slots = slots();
+    let first = slots.try_enter(POLICY).unwrap();
+    assert!(slots.try_enter(POLICY).is_none());
+    let mut low = pin!(slots.enter(POLICY, who(Priority::Low)));
+    let mut high = pin!(slots.enter(POLICY, who(Priority::High)));
+    assert!(poll(low.as_mut()).is_pending() && poll(high.as_mut()).is_pending());
+    let full = slots.enter(POLICY, who(Priority::Low)).now_or_never();
+    assert_eq!(full.unwrap().unwrap_err(), NoSlot::Full);
+    drop(first);
+    assert!(slots.try_enter(POLICY).is_none(), "it is given away");
+    let Poll::Ready(Ok(second)) = poll(high.as_mut()) else { panic!("the highest priority is next") };
+    assert!(poll(low.as_mut()).is_pending());
+    drop(second);
+    let Poll::Ready(Ok(third)) = poll(low.as_mut()) else { panic!("the other one is next") };
+    assert_eq!(counts(&slots), (1, 0));
+    drop(third);
+    assert_eq!(counts(&slots), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_takes_no_place_along() {
+    let slots = slots();
+    let first = slots.try_enter(POLICY).unwrap();
+    let mut gone = Box::pin(slots.enter(POLICY, who(Priority::High)));
+    let mut stays = pin!(slots.enter(POLICY, who(Priority::Low)));
+    assert!(poll(gone.as_mut()).is_pending() && poll(stays.as_mut()).is_pending());
+    // It has the place already when it leaves.
+    drop(first);
+    drop(gone);
+    let Poll::Ready(Ok(second)) = poll(stays.as_mut()) else { panic!("it goes to the next one") };
+    let mut gone = Box::pin(slots.enter(POLICY, who(Priority::High)));
+    assert!(poll(gone.as_mut()).is_pending());
+    assert_eq!(counts(&slots), (1, 1));
+    drop(gone);
+    assert_eq!(counts(&slots), (1, 0));
+    drop(second);
+    assert_eq!(counts(&slots), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_the_policy_or_its_own_deadline() {
+    let slots = slots();
+    let held = slots.try_enter(POLICY).unwrap();
+    let started = tokio::time::Instant::now();
+    let deadline = Some(Instant::now() + Duration::from_secs(1));
+    let hasty = Applicant { deadline, ..who(Priority::Normal) };
+    assert_eq!(slots.enter(POLICY, hasty).await.unwrap_err(), NoSlot::Late);
+    let spent = started.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(2)).contains(&spent), "{spent:?}");
+    let patient = slots.enter(POLICY, who(Priority::Normal));
+    assert_eq!(patient.await.unwrap_err(), NoSlot::Late);
+    assert!(started.elapsed() >= Duration::from_secs(59));
+    assert_eq!(counts(&slots), (1, 0));
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_places_go_to_those_who_wait_and_fewer_are_not_taken_from_anybody() {
+    let slots = slots();
+    let wide = SlotPolicy { max: 3, ..POLICY };
+    let held: Vec<Slot> = (0..3).filter_map(|_| slots.try_enter(wide)).collect();
+    assert_eq!(held.len(), 3);
+    // One place is left of three: those who have one keep it.
+    assert!(slots.try_enter(POLICY).is_none());
+    let mut waiting = pin!(slots.enter(POLICY, who(Priority::Normal)));
+    assert!(poll(waiting.as_mut()).is_pending());
+    let mut held = held.into_iter();
+    drop((held.next(), held.next()));
+    assert!(poll(waiting.as_mut()).is_pending());
+    let wider = SlotPolicy { max: 2, ..POLICY };
+    assert!(slots.try_enter(wider).is_none(), "who waits is first");
+    let Poll::Ready(Ok(entered)) = poll(waiting.as_mut()) else { panic!("there is a place more") };
+    assert_eq!(counts(&slots), (2, 0));
+    drop((entered, held));
+    assert_eq!(counts(&slots), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_higher_priority_takes_the_place_of_one_who_waits() {
+    let slots = slots();
+    let first = slots.try_enter(POLICY).unwrap();
+    let mut one = pin!(slots.enter(POLICY, who(Priority::Low)));
+    let mut other = pin!(slots.enter(POLICY, who(Priority::Low)));
+    assert!(poll(one.as_mut()).is_pending() && poll(other.as_mut()).is_pending());
+    let mut high = pin!(slots.enter(POLICY, who(Priority::High)));
+    assert!(poll(high.as_mut()).is_pending());
+    let Poll::Ready(Err(NoSlot::Full)) = poll(other.as_mut()) else { panic!("the last one is displaced") };
+    drop(first);
+    let Poll::Ready(Ok(second)) = poll(high.as_mut()) else { panic!("it is next") };
+    drop(second);
+    assert!(poll(one.as_mut()).is_ready());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn under_load_no_place_is_lost_and_no_more_are_in_use_than_there_are() {
+    let slots = slots();
+    let policy = SlotPolicy { max: 3, queue: 10_000, wait: Duration::from_secs(60) };
+    let all = (0..2_000).map(|number| {
+        let slots = Arc::clone(&slots);
+        tokio::spawn(async move {
+            let priority = [Priority::Low, Priority::Normal, Priority::High][number % 3];
+            let workspace = Uuid::from_u128(number as u128 % 5);
+            let entering = slots.enter(policy, Applicant { priority, workspace, deadline: None });
+            // Every seventh leaves while it waits, at about the time when it may be given a place.
+            if number % 7 == 0 {
+                let _ = tokio::time::timeout(Duration::from_micros(number as u64), entering).await;
+                return;
+            }
+            let slot = entering.await.unwrap();
+            assert!(counts(&slots).0 <= 3);
+            tokio::task::yield_now().await;
+            drop(slot);
+        })
+    });
+    for task in all.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(counts(&slots), (0, 0));
+}
+
+#[test]
+fn what_nobody_holds_is_forgotten_and_what_is_held_is_found_again() {
+    let registry = SlotRegistry::default();
+    let owner = |number: u64| SlotOwner::Target("c".into(), "config".into(), number);
+    let held = registry.find_or_insert(&owner(0), "p");
+    let slot = held.try_enter(POLICY).unwrap();
+    drop(held);
+    for number in 1..=MAX_GROUPS as u64 {
+        registry.find_or_insert(&owner(number), "p");
+    }
+    assert!(registry.list().len() < MAX_GROUPS);
+    assert!(registry.find_or_insert(&owner(0), "p").try_enter(POLICY).is_none());
+    drop(slot);
+}

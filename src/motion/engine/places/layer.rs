@@ -1,0 +1,100 @@
+//! The layer of places: an attempt at a target with `concurrency` takes a place there before it is sent.
+//!
+//! A layer does not watch the client, so it does not wait: where no place is free, `waiting` does, and the attempt is started again.
+
+use super::{Owner, PlaceWait, Places};
+use crate::engine::Engine;
+use crate::engine::attempt::call::{AttemptCall, Step};
+use crate::engine::attempt::{Flow, Layer};
+use crate::engine::limit_holds::only_reads;
+use crate::engine::request_context::RequestContext;
+use crate::engine::usage_estimate::manages;
+use futures_util::future::BoxFuture;
+use http::Method;
+use judgment::route::deadlines::Deadlines;
+use judgment::route::target::Target;
+use memory::state::slots::{Applicant, Slot, SlotOwner};
+use std::sync::{Arc, OnceLock};
+use words::config::policies::{Concurrency, Priority, SlotPolicy};
+
+struct PlacesLayer {
+    /// Found at the first attempt.
+    owners: OnceLock<Arc<[Owner]>>,
+}
+
+pub(in crate::engine) fn compile(target: &Target) -> Option<Box<dyn Layer>> {
+    let Concurrency { of_target, of_provider } = target.policies.concurrency;
+    of_target.or(of_provider).map(|_| Box::new(PlacesLayer { owners: OnceLock::new() }) as Box<dyn Layer>)
+}
+
+impl Layer for PlacesLayer {
+    fn name(&self) -> &'static str {
+        "places"
+    }
+
+    fn needs(&self) -> Step {
+        Step::Made
+    }
+
+    /// What reads, counts, ends something, or is responded to by the gateway calls no model. What the gateway sends for a request, such as the
+    /// question to a judge, would wait for the place that its request has.
+    fn applies(&self, call: &AttemptCall<'_>) -> bool {
+        let request = call.request();
+        let calls_model =
+            request.method == Method::POST && !only_reads(request) && !manages(request.operation);
+        calls_model && call.calls_target() && call.ctx.limits.behalf.is_none()
+    }
+
+    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
+        Box::pin(async move {
+            let target = &call.next.target;
+            let kept = call.kept.places.take().filter(|places| Arc::ptr_eq(&places.target, target));
+            let owners = self.owners.get_or_init(|| owners(call.engine, target));
+            let places = match kept {
+                Some(places) => places,
+                None => {
+                    let slots = owners.iter().map_while(|owner| owner.slots.try_enter(owner.policy));
+                    let slots: Vec<Slot> = slots.collect();
+                    if slots.len() < owners.len() {
+                        return Flow::Queue(Box::new(place_wait(call.ctx, target, Arc::clone(owners))));
+                    }
+                    Places { target: Arc::clone(target), slots }
+                }
+            };
+            call.parts.places = Some(places);
+            Flow::Continue
+        })
+    }
+}
+
+/// The target before its provider: who waits at the target takes no place of all others.
+fn owners(engine: &Engine, target: &Target) -> Arc<[Owner]> {
+    let Concurrency { of_target, of_provider } = target.policies.concurrency;
+    let id = &target.id;
+    let provider = target.slug.as_deref().unwrap_or(id.provider);
+    let find = |owner: SlotOwner, policy: SlotPolicy| {
+        let slots = engine.shared.slots.find_or_insert(&owner, provider);
+        Owner { slots, policy }
+    };
+    let of_target = of_target.map(|policy| {
+        // The places of a saved config are the same for all who use it, whatever headers they send.
+        let source = if id.is_inline() { id.hash } else { 0 };
+        find(SlotOwner::Target(id.config.as_str().into(), id.index.as_str().into(), source), policy)
+    });
+    let of_provider = of_provider.map(|policy| {
+        find(SlotOwner::Provider(target.ids.provider.unwrap_or_default(), provider.into()), policy)
+    });
+    of_target.into_iter().chain(of_provider).collect()
+}
+
+fn place_wait(ctx: &RequestContext, target: &Arc<Target>, owners: Arc<[Owner]>) -> PlaceWait {
+    let priority = target.policies.priority.unwrap_or_default();
+    // Who writes the config with the request does not decide who is before others.
+    let most = if target.id.is_inline() { Priority::Normal } else { Priority::High };
+    let who = Applicant {
+        priority: priority.min(most),
+        workspace: ctx.workspace().unwrap_or_default(),
+        deadline: Deadlines::total(target, ctx.span.started),
+    };
+    PlaceWait { target: Arc::clone(target), owners, who }
+}

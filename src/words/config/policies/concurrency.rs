@@ -1,0 +1,91 @@
+//! `concurrency`: how many attempts are at a target at a time, and how many may wait for a place there.
+//!
+//! A stored provider's bounds all that goes there, whichever config sends it; a config's bounds each of its targets. Both hold: a config does
+//! not replace what the operator says of a provider. Not the places themselves (`state::slots`), nor who goes first (`priority`).
+
+use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
+use crate::config::members::{self, MILLIS, MemberTable, default_shown, object, see, whole};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub(super) const KEY: PolicyKey = PolicyKey {
+    members: |policies, table| policies.concurrency.of_target = member(table, "a target"),
+    definitions: &[
+        ("concurrency", || members::schema(DOC, SlotPolicy::members)),
+        ("concurrency_queue", || members::schema("The attempts that wait for a place.", Queue::members)),
+    ],
+    in_provider: Some(|policies, table| policies.concurrency.of_provider = member(table, "the provider")),
+    inherit: |policies, above| {
+        inherit_value(&mut policies.concurrency.of_target, &above.concurrency.of_target);
+        inherit_value(&mut policies.concurrency.of_provider, &above.concurrency.of_provider);
+    },
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
+
+const DOC: &str = "How many attempts are under way at a time, and how many wait for a place.";
+/// The most places, and the most attempts that wait for one.
+const MAX_PLACES: i64 = 1_000_000;
+const DEFAULT_QUEUE: u32 = 100;
+const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+
+/// `concurrency` of a target, and that of its stored provider.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Concurrency {
+    pub of_target: Option<SlotPolicy>,
+    pub of_provider: Option<SlotPolicy>,
+}
+
+/// How many places there are, and how many attempts wait for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotPolicy {
+    /// Attempts that are under way at a time, from when they are sent to their last byte; at least 1.
+    pub max: u32,
+    /// Attempts that wait for a place; 0: none does.
+    pub queue: u32,
+    /// The longest wait.
+    pub wait: Duration,
+}
+
+impl SlotPolicy {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let max = "Attempts that are under way at a time, from when they are sent to their last byte.";
+        let max = table.needed("max", whole(1, MAX_PLACES), max);
+        let queue = see("concurrency_queue", object(Queue::members));
+        let queue = table.get("queue", queue, "The attempts that wait for a place.").unwrap_or_default();
+        Some(Self { max: max?, queue: queue.max, wait: queue.wait })
+    }
+}
+
+/// `queue`.
+struct Queue {
+    max: u32,
+    wait: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { max: DEFAULT_QUEUE, wait: DEFAULT_WAIT }
+    }
+}
+
+impl Queue {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let max = "How many may wait. With 0 none waits.";
+        let wait = "The longest wait for a place, in milliseconds.";
+        let max = table.get("max", default_shown(whole(0, MAX_PLACES), DEFAULT_QUEUE), max);
+        let wait = table.get("timeout_ms", default_shown(MILLIS, DEFAULT_WAIT), wait);
+        Some(Self { max: max.unwrap_or(DEFAULT_QUEUE), wait: wait.unwrap_or(DEFAULT_WAIT) })
+    }
+}
+
+fn member(table: &mut MemberTable<'_>, whose: &str) -> Option<SlotPolicy> {
+    let doc = format!("How many attempts are at {whose} at a time, and how many wait for a place.");
+    table.get("concurrency", see("concurrency", object(SlotPolicy::members)), &doc)
+}
+
+fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {
+    let view = |policy: SlotPolicy| json!({"max": policy.max, "queue": {"max": policy.queue, "timeout_ms": millis(policy.wait)}});
+    let Concurrency { of_target, of_provider } = policies.concurrency;
+    ("concurrency", json!({"target": of_target.map(view), "provider": of_provider.map(view)}))
+}
