@@ -27,6 +27,8 @@ mod doctor;
 mod explain;
 #[path = "main/hand_over/mod.rs"]
 mod hand_over;
+#[path = "main/import/mod.rs"]
+mod import;
 #[path = "main/input.rs"]
 mod input;
 #[path = "main/key_commands.rs"]
@@ -113,6 +115,7 @@ fn main() -> ExitCode {
         Command::Store { command } => store_commands::run(&file, command),
         Command::Nodes { json, connection } => node_list::run(json, &connection),
         Command::Objects(command) => object_commands::run(command),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {
             output::print_json(&schema::build(&knowledge::provider::names().collect::<Vec<_>>()))

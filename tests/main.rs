@@ -87,6 +87,7 @@ mod held_requests;
 mod hostile_input;
 mod house;
 mod http2;
+mod import;
 mod integrations;
 mod key_commands;
 mod killed_gateway;

@@ -2,6 +2,7 @@
 //!
 //! Does nothing with them: that is `main`. Their text is also what `--help` and the manual page (`man_page`) print.
 
+use super::import::arguments::ImportArguments;
 use super::object_line::{Connection, ObjectCommand};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -117,6 +118,9 @@ pub enum Command {
         #[command(subcommand)]
         command: PriceCommand,
     },
+    /// Make settings of another gateway's files, and report of each key of them whether it means the same, something else, or was not
+    /// taken; exits 1 when a file is of something else, or the settings would not pass `check`.
+    Import(ImportArguments),
     /// Run the built-in provider on its own.
     Emulator {
         /// Where it listens.

@@ -79,6 +79,23 @@ pub fn for_explain(file: &Path) -> Result<(Settings, Vec<Problem>), SettingsErro
     Ok((draft.finish().map_err(SettingsError::Problems)?, missing))
 }
 
+/// What is wrong with the text of settings, as far as that depends on the text alone. `stand_in` gives a value for a variable that this
+/// process lacks; `prices` is the text of their overlay.
+pub fn of_text(text: &str, stand_in: &dyn Fn(&str) -> Option<String>, prices: Option<&str>) -> Vec<Problem> {
+    let env = |name: &str| std::env::var(name).ok().or_else(|| stand_in(name));
+    let sources = SecretSources { env: &env, credential: &credential };
+    let mut draft = Draft::read(text, &sources, &checks());
+    check_calls(&mut draft);
+    let mut problems = draft.finish().err().unwrap_or_default();
+    let of_prices = prices.and_then(|prices| Overlay::read(prices).err()).unwrap_or_default();
+    problems.extend(
+        of_prices
+            .into_iter()
+            .map(|problem| Problem { path: format!("prices.overlay, {}", problem.path), ..problem }),
+    );
+    problems
+}
+
 fn in_a_shell(file: &Path) -> Result<(Draft, Vec<Problem>), SettingsError> {
     let mut draft =
         with_sources(file, |text, sources, checks| Draft::read_sections(text, sources, checks, &[]))?;
@@ -117,12 +134,12 @@ fn with_sources(
 ) -> Result<Draft, SettingsError> {
     let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
-    let checks = Checks {
-        provider: &provider::check_name,
-        account: &provider::check_account,
-        custom_host: &|_| Ok(()),
-    };
-    Ok(read(&text, &sources, &checks))
+    Ok(read(&text, &sources, &checks()))
+}
+
+/// What providers say of names and accounts.
+fn checks() -> Checks<'static> {
+    Checks { provider: &provider::check_name, account: &provider::check_account, custom_host: &|_| Ok(()) }
 }
 
 fn draft(file: &Path) -> Result<Draft, SettingsError> {

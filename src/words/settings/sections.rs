@@ -26,8 +26,8 @@ use std::sync::Arc;
 const HINTS: &[(&str, &str)] = &[
     (
         "model_list",
-        "it is LiteLLM's. Here the accounts are in providers, the names for clients in models, groups and fallbacks in configs (docs/models.md, \
-         docs/config.md)",
+        "it is LiteLLM's, which `turnpike import litellm FILE` reads. Here the accounts are in providers, the names for clients in models, \
+         groups and fallbacks in configs (docs/moving/litellm.md)",
     ),
     ("router_settings", "it is LiteLLM's. Here strategy, retry and breaker are in configs (docs/config.md)"),
     (

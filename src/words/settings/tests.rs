@@ -534,7 +534,7 @@ fn mistakes_of_newcomers_have_an_answer() {
     };
     let foreign = problem("model_list: [{model_name: a, litellm_params: {model: b}}]");
     assert!(
-        foreign.contains("LiteLLM") && foreign.contains("providers") && foreign.contains("docs/models.md"),
+        foreign.contains("turnpike import litellm") && foreign.contains("docs/moving/litellm.md"),
         "{foreign}"
     );
     let stored = "providers: {openai: {provider: openai, api_key: k}}\n";

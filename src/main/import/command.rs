@@ -1,0 +1,219 @@
+//! Reads the files, prints settings and report, checks the settings as `turnpike check` does.
+//!
+//! Exits 1 where a file cannot be read or is of something else, and where the settings would not pass.
+
+use super::super::{input, logging, output, read};
+use super::arguments::ImportArguments;
+use super::cursor::InputAt;
+use super::import::Import;
+use super::product::Product;
+use super::report::{FileReport, Taken};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use words::config::node::Node;
+use words::error::Problem;
+
+/// The report of all files.
+#[derive(Serialize)]
+struct ImportReport<'r> {
+    exact: usize,
+    different: usize,
+    not_taken: usize,
+    files: &'r [FileReport],
+    /// What `turnpike check` would say of the settings.
+    problems: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &ImportArguments) -> ExitCode {
+    match import(arguments) {
+        Ok(code) => code,
+        Err(why) => logging::fatal(&why),
+    }
+}
+
+fn import(arguments: &ImportArguments) -> Result<ExitCode, String> {
+    if arguments.db.is_some() {
+        return Err("--db: databases of other gateways cannot be imported yet, files can; keys are made anew (turnpike keys create)".to_owned());
+    }
+    let files = read_files(arguments.product, &arguments.files)?;
+    let roots: Vec<InputAt<'_>> =
+        files.iter().enumerate().map(|(number, file)| InputAt::root(&file.node, number)).collect();
+    let mut import = Import { file_names: files.iter().map(InputFile::stem).collect(), ..Import::default() };
+    arguments.product.import(&mut import, &roots);
+    let written = Written::new(&import, arguments);
+    let problems = written.problems(&import);
+    let keys = arguments.product.keys();
+    let reports: Vec<FileReport> = files
+        .iter()
+        .enumerate()
+        .map(|(number, file)| import.findings.report(number, &file.name, &file.node, keys))
+        .collect();
+    print_report(arguments, &reports, &problems)?;
+    let mut code = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if !arguments.dry_run {
+        let printed = written.print(arguments)?;
+        if printed != ExitCode::SUCCESS {
+            code = printed;
+        }
+    }
+    Ok(code)
+}
+
+/// A file of the input.
+struct InputFile {
+    name: String,
+    node: Node,
+}
+
+impl InputFile {
+    /// The name without folder and ending.
+    fn stem(&self) -> String {
+        Path::new(&self.name).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+fn read_files(product: Product, files: &[PathBuf]) -> Result<Vec<InputFile>, String> {
+    let mut read = Vec::new();
+    for file in files {
+        let name = file.display().to_string();
+        let bytes = input::read(file, "the configuration")?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{name}: is no text in UTF-8"))?;
+        let text = text.trim_start_matches('\u{feff}');
+        let mut node = parse(text).map_err(|why| format!("{name}{why}"))?;
+        product.prepare(&mut node);
+        if let Some(why) = product.refuse(&node) {
+            return Err(format!("{name}: {why}"));
+        }
+        read.push(InputFile { name, node });
+    }
+    Ok(read)
+}
+
+/// JSON or YAML. The error begins with the place.
+fn parse(text: &str) -> Result<Node, String> {
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(node) = Node::from_json(text.as_bytes())
+    {
+        return Ok(node);
+    }
+    let (node, problems) = words::settings::read_yaml(text)
+        .map_err(|problem| placed(&problem, &format!("is neither YAML nor JSON: {}", problem.message)))?;
+    // One of two equal keys would be lost without a line.
+    match problems.first() {
+        Some(problem) => Err(placed(problem, &format!("{}: remove one of them", problem.message))),
+        None => Ok(node),
+    }
+}
+
+fn placed(problem: &Problem, message: &str) -> String {
+    let place = problem.place.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
+    format!("{place}: {message}")
+}
+
+/// The texts that are written.
+struct Written {
+    settings: String,
+    prices: Option<String>,
+    /// Where the prices are written.
+    overlay: Option<PathBuf>,
+}
+
+impl Written {
+    fn new(import: &Import, arguments: &ImportArguments) -> Self {
+        let heading = format!(
+            "Settings of Turnpike, made by turnpike import from a configuration of {}.\nThe report of the import says what became of each key.",
+            arguments.product.name()
+        );
+        let prices = import.moved.prices_text();
+        let overlay = prices.as_ref().and(arguments.out.as_deref()).map(prices_file);
+        // The gateway may run in another directory.
+        let overlay = overlay.map(|path| std::path::absolute(&path).unwrap_or(path));
+        let named = overlay.as_ref().map(|path| path.display().to_string());
+        let mut settings = import.moved.text(&heading, named.as_deref());
+        if let (Some(prices), None) = (&prices, &overlay) {
+            settings.push_str("\n# Prices of the imported models. Write them into a file, and name it in prices.overlay (docs/prices.md);\n# turnpike import --out FILE does both.\n#\n");
+            for line in prices.lines() {
+                settings.push_str(&format!("#   {line}\n"));
+            }
+        }
+        Self { settings, prices, overlay }
+    }
+
+    /// What `turnpike check` would say, with a value for each variable.
+    fn problems(&self, import: &Import) -> Vec<String> {
+        let text = import.moved.checkable(&self.settings, &|name| std::env::var_os(name).is_some());
+        let stand_in = |name: &str| import.moved.stand_in(name);
+        let found = read::of_text(&text, &stand_in, self.prices.as_deref());
+        words::settings::report("settings", &found).lines().map(str::to_owned).collect()
+    }
+
+    fn print(&self, arguments: &ImportArguments) -> Result<ExitCode, String> {
+        let Some(out) = &arguments.out else { return Ok(output::print(self.settings.as_bytes())) };
+        let prices = self.overlay.as_deref().zip(self.prices.as_deref());
+        let files = [Some((out.as_path(), self.settings.as_str())), prices];
+        for (file, text) in files.iter().flatten() {
+            let is_same = std::fs::read_to_string(file).is_ok_and(|there| there == *text);
+            if file.exists() && !is_same && !arguments.force {
+                return Err(format!("{}: is there already; --force writes over it", file.display()));
+            }
+        }
+        for (file, text) in files.iter().flatten() {
+            std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The file of the prices: beside the settings, with `.prices` in its name.
+fn prices_file(out: &Path) -> PathBuf {
+    let stem = out.file_stem().unwrap_or_default().to_string_lossy();
+    out.with_file_name(format!("{stem}.prices.yaml"))
+}
+
+#[expect(clippy::print_stderr, reason = "the report of a command")]
+fn print_report(
+    arguments: &ImportArguments,
+    reports: &[FileReport],
+    problems: &[String],
+) -> Result<(), String> {
+    let count = |taken| reports.iter().map(|report| report.count(taken)).sum();
+    let report = ImportReport {
+        exact: count(Taken::Exact),
+        different: count(Taken::Different),
+        not_taken: count(Taken::Not),
+        files: reports,
+        problems: problems.to_vec(),
+    };
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report).map_err(|why| why.to_string())? + "\n"
+    } else {
+        report.text()
+    };
+    match &arguments.report {
+        Some(file) => std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display())),
+        None => {
+            eprint!("{text}");
+            Ok(())
+        }
+    }
+}
+
+impl ImportReport<'_> {
+    fn text(&self) -> String {
+        let mut text: String = self.files.iter().map(FileReport::text).collect();
+        let all = self.exact + self.different + self.not_taken;
+        text.push_str(&format!(
+            "{all} keys: {} exact, {} different, {} not taken\n",
+            self.exact, self.different, self.not_taken
+        ));
+        if !self.problems.is_empty() {
+            text.push_str("turnpike check would not accept the settings:\n");
+            for problem in &self.problems {
+                text.push_str(&format!("  {problem}\n"));
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,75 @@
+//! LiteLLM's `config.yaml`: deployments become providers, names and configs.
+//!
+//! One file for each part: `account` is where a deployment is, `deployment` which model it requests and how, `routes` what deployments of
+//! one name are together, `process` what holds for all, `keys` what becomes of every key. Its database is not read.
+
+mod account;
+mod deployment;
+pub mod keys;
+mod pricing;
+mod process;
+mod routes;
+mod value;
+
+pub use value::is_placeholder;
+
+use super::cursor::InputAt;
+use super::import::Import;
+use routes::Routing;
+use std::collections::BTreeMap;
+use words::config::node::{Node, NodeKind};
+
+/// The sections of the file by which it is recognized.
+pub const SECTIONS: [&str; 4] = ["model_list", "litellm_settings", "router_settings", "general_settings"];
+
+/// Takes the files over. They are one configuration, as with LiteLLM's `include`.
+pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
+    for file in files {
+        reserve(import, file.node);
+    }
+    let mut credentials = BTreeMap::new();
+    for file in files {
+        read_credentials(import, file, &mut credentials);
+    }
+    let mut routing = Routing::default();
+    for file in files {
+        process::read(import, file, &mut routing);
+    }
+    let mut deployments = Vec::new();
+    for file in files {
+        for at in file.member("model_list").map(|list| list.items()).unwrap_or_default() {
+            deployments.extend(deployment::read(import, &at, &credentials, routing.has_limits));
+        }
+    }
+    let groups = routes::groups(deployments);
+    routes::write(import, &groups, &routing);
+    import.moved.comment("models", "The names that clients send: each model_name of the file.");
+}
+
+/// Keeps the names of all variables of the input, so that none of them is given to a secret.
+fn reserve(import: &mut Import, node: &Node) {
+    match &node.kind {
+        NodeKind::Text(text) => {
+            if let Some(name) = value::reference(text) {
+                import.moved.reserve(name);
+            }
+        }
+        NodeKind::List(items) => items.iter().for_each(|item| reserve(import, item)),
+        NodeKind::Map(entries) => entries.iter().for_each(|entry| reserve(import, &entry.value)),
+        _ => {}
+    }
+}
+
+/// `credential_list`: accounts that deployments name.
+fn read_credentials<'n>(
+    import: &mut Import,
+    file: &InputAt<'n>,
+    credentials: &mut BTreeMap<String, InputAt<'n>>,
+) {
+    for at in file.member("credential_list").map(|list| list.items()).unwrap_or_default() {
+        let Some(name) = at.member("credential_name") else { continue };
+        let Some(values) = at.member("credential_values") else { continue };
+        import.findings.exact(&name, "the providers of the deployments that name it");
+        credentials.insert(name.text().unwrap_or_default(), values);
+    }
+}
