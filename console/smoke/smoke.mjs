@@ -7,19 +7,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
+import { api, key, problemsOf, ready, settled, signIn, url } from './common.mjs';
+import { editing, fresh, viewer } from './editing.mjs';
+import { journeys } from './journeys.mjs';
 
-const url = process.env.CONSOLE_URL;
-const key = process.env.CONSOLE_KEY;
 const isFull = process.env.FULL === '1';
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const HOSTILE = ['<script>window.hacked=1</script>', '<img src=x onerror="window.hacked=1">', 'gpt://a//b', 'javascript:window.hacked=1', '\u202Eright to left \u05D0\u05D1', 'x'.repeat(240)];
-
-const api = async (method, path, body) => {
-  const response = await fetch(url + path, { method, headers: { 'x-gateway-api-key': key, 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
-  const read = await response.json();
-  assert.ok(response.ok, `${method} ${path}: ${response.status} ${JSON.stringify(read)}`);
-  return read;
-};
 
 const FORMS = [
   { name: 'light', colorScheme: 'light', viewport: { width: 1440, height: 900 } },
@@ -30,7 +24,17 @@ const FORMS = [
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
+  await fresh(browser);
+  const made = {};
   for (const name of HOSTILE) {
+    const make = async (kind, path, body) => ((made[kind] ??= {})[name] = (await api('POST', path, { name, ...body })).id);
+    await make('budget', '/v1/policies/usage-limits', { description: 'y'.repeat(500), type: 'cost', credit_limit: 5, conditions: [{ key: 'metadata.team', value: name }], group_by: [{ key: 'metadata._user' }] });
+    await make('rate', '/v1/policies/rate-limits', { type: 'requests', unit: 'rpm', value: 5, conditions: [{ key: 'metadata.team', value: [name, 'b'] }], group_by: [{ key: 'api_key' }] });
+    await make('workspace', '/v1/admin/workspaces', { description: name });
+    await make('provider', '/v1/providers', { provider: 'openai', key: 'sk-0123456789', note: name });
+    await make('prompt', '/v1/prompts', { string: JSON.stringify([{ role: 'user', content: name + 'z'.repeat(500) }]), parameters: {}, model: 'gpt-4o-mini', virtual_key: 'emulator', version_description: name });
+    await make('partial', '/v1/prompts/partials', { string: name });
+    await make('server', '/v1/mcp-servers', { url: `${url}/mcp`, description: name });
     await api('POST', '/v1/api-keys/organisation/service', { name, description: name, scopes: ['logs.list'] });
     await api('POST', '/v1/configs', { name, config: { provider: '@emulator' } });
     await api('POST', '/v1/guardrails', { name, checks: [{ id: 'default.contains', parameters: { operator: 'none', words: [name] } }], actions: { deny: true } });
@@ -39,17 +43,16 @@ try {
   const config = (await api('GET', '/v1/configs')).data.find((config) => config.name === HOSTILE[0]);
   const guardrail = (await api('GET', '/v1/guardrails')).data.find((guardrail) => guardrail.name === HOSTILE[0]);
   const named = (await api('GET', '/v1/api-keys')).data.find((one) => one.name === HOSTILE[0]);
-  const pages = ['', 'requests', `requests/${first.id}`, 'spend', 'my-key', 'keys', `keys/${named.id}`, 'limits', 'clients', 'providers', 'configs', `configs/${config.slug}`, 'configs/new', 'guardrails', `guardrails/${guardrail.slug}`, 'prompts', 'cache', 'playground?two=1', 'explain', 'batches', 'audit', 'node', 'none'];
+  const [hostile] = HOSTILE;
+  const ones = ['limits/usage/budget', 'limits/rates/rate', 'workspaces/workspace', 'providers/provider', 'prompts/prompt', 'prompts/partials/partial', 'mcp/server'].map((path) => path.replace(/[^/]+$/, (kind) => made[kind][hostile]));
+  const news = ['limits/usage', 'limits/rates', 'workspaces', 'providers', 'prompts', 'prompts/partials', 'prompts/labels', 'mcp', 'models', 'users/invites'].map((path) => `${path}/new`);
+  const pages = ['', 'requests', `requests/${first.id}`, 'spend', 'my-key', 'keys', `keys/${named.id}`, 'limits', 'clients', 'providers', 'configs', `configs/${config.slug}`, 'configs/new', 'guardrails', `guardrails/${guardrail.slug}`, 'prompts', 'cache', 'playground?two=1', 'explain', 'batches', 'audit', 'node', 'none', 'workspaces', 'users', 'models', 'mcp', 'nodes', 'batches/none', ...ones, ...news];
 
   for (const form of FORMS) {
     const context = await browser.newContext({ ...form, baseURL: url });
     const page = await context.newPage();
     await ready(page);
-    const problems = [];
-    page.on('pageerror', (error) => problems.push(`${page.url()}: ${error.message}`));
-    page.on('console', (message) => {
-      if (message.type() === 'error' && !/status of 40[0-9]/.test(message.text())) problems.push(`${page.url()}: ${message.text()}`);
-    });
+    const problems = problemsOf(page);
     await signIn(page);
     // Each page in one form, and all of them in all forms where there is time.
     const shown = pages.filter((_, at) => isFull || at % FORMS.length === FORMS.indexOf(form));
@@ -69,163 +72,10 @@ try {
     assert.deepEqual(problems, []);
     await context.close();
   }
-  await journeys();
+  await viewer(browser, [...pages.filter((path) => !path.endsWith('new') && path !== 'none')]);
+  await journeys(browser);
+  await editing(browser);
   console.log(`the console: ${isFull ? 'every page in every form' : 'every page'}, and its journeys`);
 } finally {
   await browser.close();
-}
-
-/** For pictures and fixes while developing: files from the folder in place of those of the binary. */
-async function ready(page) {
-  if (!process.env.FILES) return;
-  const { gunzipSync } = await import('node:zlib');
-  const file = (name) => readFileSync(`${process.env.FILES}/${name}`);
-  const version = file('version.txt').toString();
-  await page.route(/\/console\//, async (route) => {
-    const path = new URL(route.request().url()).pathname;
-    if (/^\/console\/(session|chat)/.test(path)) return route.continue();
-    if (path.endsWith('.js')) return route.fulfill({ contentType: 'text/javascript', body: gunzipSync(file('app.js.gz')) });
-    if (path.endsWith('.css')) return route.fulfill({ contentType: 'text/css', body: gunzipSync(file('app.css.gz')) });
-    const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
-    return route.fulfill({ contentType: 'text/html', headers: { 'content-security-policy': policy }, body: file('index.html').toString().replaceAll('VERSION', version) });
-  });
-}
-
-async function settled(page) {
-  await page.waitForLoadState('networkidle');
-  await page.waitForFunction(() => !document.querySelector('.loading'), undefined, { timeout: 10_000 });
-}
-
-async function signIn(page, as = key) {
-  await page.goto('/console/');
-  await page.getByLabel('Service key').fill(as);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Turnpike console' }).waitFor({ state: 'detached' });
-}
-
-/** What an operator does, from the first to the last step. */
-async function journeys() {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, baseURL: url });
-  const page = await context.newPage();
-  await ready(page);
-
-  await page.goto('/console/requests?status=200');
-  await page.getByLabel('Service key').fill('tp-not-a-key');
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('alert').waitFor();
-  await page.getByLabel('Service key').fill(key);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  // The page that was wanted, with its filters.
-  await page.getByRole('heading', { name: 'Requests' }).waitFor();
-  assert.equal(await page.getByLabel('Status').inputValue(), '200');
-  const cookie = (await context.cookies()).find((one) => one.name === '__Host-turnpike-console');
-  assert.ok(cookie.httpOnly && cookie.secure && cookie.sameSite === 'Strict', JSON.stringify(cookie));
-  assert.ok(!(await page.evaluate(() => document.cookie + JSON.stringify(localStorage) + document.documentElement.outerHTML)).includes(key), 'the page keeps the key');
-
-  await page.getByLabel('Model').fill('none-such');
-  await page.getByText('No request matches these filters.').waitFor();
-  await page.getByLabel('Cache').selectOption('miss');
-  await page.goBack();
-  assert.equal(new URL(page.url()).searchParams.get('model'), 'none-such');
-
-  // A key: made and shown once, raised, refused, rotated, revoked.
-  await page.goto('/console/keys');
-  await page.getByRole('button', { name: 'Make a key' }).click();
-  await page.getByLabel('Name', { exact: true }).fill('made in the console');
-  await page.getByLabel('It may').selectOption('reader');
-  await page.getByLabel('Budget, $').fill('5');
-  await page.getByRole('button', { name: 'Make the key' }).click();
-  const secret = await page.locator('.secret-text').innerText();
-  assert.match(secret, /^gk_/);
-  // No key closes the dialog before somebody has said that the secret is kept.
-  for (let round = 0; round < 3; round += 1) await page.keyboard.press('Escape');
-  assert.equal(await page.locator('.secret-text').innerText(), secret);
-  await page.getByRole('button', { name: 'I have it' }).click();
-  assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
-  await page.getByRole('link', { name: 'made in the console' }).first().click();
-  await page.getByLabel('Budget, $').fill('7');
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('Saved.').waitFor();
-  const changed = (await api('GET', '/v1/api-keys?name=made%20in%20the%20console')).data[0];
-  assert.equal(changed.usage_limits.credit_limit, 7);
-  await page.getByRole('button', { name: 'Rotate' }).click();
-  await page.getByLabel('The old one stays good for').selectOption('0');
-  await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
-  const rotated = await page.locator('.secret-text').innerText();
-  assert.notEqual(rotated, secret);
-  await page.getByRole('button', { name: 'I have it' }).click();
-
-  // A key with few scopes sees what it may, and no more; when it is revoked, its session is over.
-  const reader = await browser.newContext({ baseURL: url });
-  const second = await reader.newPage();
-  await ready(second);
-  await signIn(second, rotated);
-  assert.equal(await second.getByRole('link', { name: 'Configs' }).count(), 0);
-  await second.goto('/console/requests');
-  await second.getByRole('heading', { name: 'Requests' }).waitFor();
-  await page.getByRole('button', { name: 'Revoke' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
-  await page.getByRole('heading', { name: 'Keys' }).waitFor();
-  await second.getByRole('button', { name: 'Refresh' }).click();
-  await second.getByText('The session has ended: sign in again.').waitFor();
-  await reader.close();
-
-  // A config: refused with marks, saved, published, rolled back.
-  await page.goto('/console/configs/new');
-  await page.getByLabel('Name').fill('from the console');
-  await page.getByLabel('Config, JSON').fill('{\n  "provider": "@emulator",\n  "retry": {"attempts": -1}\n}');
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByRole('button', { name: 'Line 3' }).waitFor();
-  await page.getByLabel('Config, JSON').fill('{"provider": "@emulator", "retry": {"attempts": 1}}');
-  await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('in use').waitFor();
-  const edited = '{"provider": "@emulator", "retry": {"attempts": 2}}';
-  await page.getByLabel('Config, JSON').fill(edited);
-  // A session that ends takes nothing that was written with it.
-  await context.clearCookies();
-  await page.getByRole('button', { name: 'Check' }).click();
-  await page.getByText('The session has ended: sign in again.').waitFor();
-  for (let round = 0; round < 3; round += 1) await page.keyboard.press('Escape');
-  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/session-over.png` });
-  await page.getByLabel('Service key').fill(key);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-  assert.equal(await page.getByLabel('Config, JSON').inputValue(), edited);
-  await page.getByRole('button', { name: 'Publish' }).click();
-  await page.getByRole('button', { name: 'Roll back to it' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
-  await page.getByText('Rolled back').waitFor();
-  const slug = decodeURIComponent(page.url().split('/').pop());
-  assert.equal(JSON.parse((await api('GET', `/v1/configs/${slug}`)).config).retry.attempts, 1);
-  await page.getByRole('link', { name: 'Explain a request with it' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Explain' }).waitFor();
-  assert.ok((await page.getByLabel('Request, JSON').inputValue()).includes(slug), 'Explain has the request that it was given');
-  await page.getByRole('button', { name: 'Explain', exact: true }).click();
-  await page.getByText('First target').waitFor();
-  assert.equal(new URL(page.url()).search, '', 'the address has the request');
-
-  // A slug that two workspaces have: the page is of the one that was meant.
-  const other = await api('POST', '/v1/admin/workspaces', { name: 'Other team' });
-  const two = [await api('POST', '/v1/configs', { name: 'of the first', slug: 'twice', config: { provider: '@emulator' } }), await api('POST', '/v1/configs', { name: 'of the other', slug: 'twice', workspace_id: other.id, config: { provider: '@emulator' } })];
-  await page.goto('/console/configs/twice');
-  await page.getByRole('link', { name: 'of the other' }).click();
-  await page.getByLabel('Name').fill('renamed');
-  await page.getByRole('button', { name: 'Publish' }).click();
-  await page.getByText('Published').waitFor();
-  assert.deepEqual(await Promise.all(two.map(async ({ id }) => (await api('GET', `/v1/configs/${id}`)).name)), ['of the first', 'renamed']);
-  await page.goto(`/console/configs/twice?workspace=${other.slug ?? other.id}`);
-  await page.getByRole('heading', { level: 1, name: 'renamed' }).waitFor();
-
-  // A chat, streamed, with a key that may send one.
-  const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'player', scopes: ['completions.write', 'logs.view', 'logs.list'] });
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByText('You have signed out.').waitFor();
-  assert.equal((await context.cookies()).length, 0);
-  await signIn(page, client.key);
-  await page.goto('/console/playground');
-  await page.getByLabel('Config or @provider').fill('@emulator');
-  await page.getByRole('button', { name: 'Send' }).click();
-  await page.locator('.answer', { hasText: 'quick brown fox' }).waitFor();
-  await page.getByRole('link', { name: 'The request' }).waitFor();
-  await context.close();
 }

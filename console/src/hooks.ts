@@ -10,8 +10,6 @@ export interface Loaded<T> {
   error: ApiError | null;
   isLoading: boolean;
   reload: () => void;
-  /** Shows a change at once; a reload shows what it came to. */
-  set: (data: T) => void;
 }
 
 /** The rows of a table: `null` while they load, `undefined` where they could not be loaded. What was there stays. */
@@ -55,8 +53,7 @@ export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
     };
   }, [path, seconds, round]);
   const reload = useCallback(() => setRound((round) => round + 1), []);
-  const set = useCallback((data: T) => setState({ data, error: null, isLoading: false }), []);
-  return { ...state, reload, set };
+  return { ...state, reload };
 }
 
 /** Runs one thing at a time: a second click does nothing while it runs. */
@@ -99,18 +96,4 @@ export function notify(text: string, isError = false): void {
   notice.value = { text, isError };
   window.clearTimeout(clearing);
   clearing = window.setTimeout(() => (notice.value = null), isError ? 10_000 : 4000);
-}
-
-/** Shows a change at once, and takes it back where the gateway refuses it. */
-export async function optimistic<T>(loaded: Loaded<T>, shown: NoInfer<T>, change: () => Promise<unknown>, done: string): Promise<void> {
-  const before = loaded.data;
-  loaded.set(shown);
-  try {
-    await change();
-    notify(done);
-  } catch (why) {
-    if (before !== null) loaded.set(before);
-    notify((why as Error).message, true);
-  }
-  loaded.reload();
 }

@@ -1,5 +1,6 @@
-// The form of a key's own limits and expiry, and what it has the API change.
+// The form of the limits of a key, workspace or provider (and of a key's expiry), and what it has the API change.
 import type { Free } from './client.ts';
+import { localTime } from './fields.ts';
 import { Choice, TextField } from './ui.tsx';
 
 export interface LimitInput {
@@ -13,13 +14,6 @@ export interface LimitInput {
 
 const RESETS: [string, string][] = [['', 'Never'], ['weekly', 'Weekly'], ['monthly', 'Monthly']];
 const UNITS: [string, string][] = [['rps', 'a second'], ['rpm', 'a minute'], ['rph', 'an hour'], ['rpd', 'a day'], ['rpw', 'a week']];
-
-/** A time as `datetime-local` has it. */
-export function localTime(text: string | null | undefined): string {
-  if (!text) return '';
-  const at = new Date(text);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
 
 /** Whether the form can show the limits of a key: one budget in dollars, one rate of requests. */
 export function isSimple(key: Free): boolean {
@@ -49,7 +43,13 @@ export function limitBody(input: LimitInput, withLimits: boolean, before: LimitI
   return body;
 }
 
-export function LimitFields({ input, set, withLimits }: { input: LimitInput; set: (input: LimitInput) => void; withLimits: boolean }) {
+/** The limits that were changed, for the update of an object: who may not change its limits may still change the rest of it. */
+export function limitChanges(input: LimitInput, before: LimitInput): Free {
+  const was = limitBody(before, true, before);
+  return Object.fromEntries(Object.entries(limitBody({ ...input, expires: before.expires }, true, before)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(was[name])));
+}
+
+export function LimitFields({ input, set, withLimits, hasExpiry = true }: { input: LimitInput; set: (input: LimitInput) => void; withLimits: boolean; hasExpiry?: boolean }) {
   const put = (name: keyof LimitInput) => (value: string): void => set({ ...input, [name]: value });
   return (
     <>
@@ -66,9 +66,9 @@ export function LimitFields({ input, set, withLimits }: { input: LimitInput; set
           </div>
         </>
       ) : (
-        <p class="note">This key has several limits, or limits of tokens. The API changes those: docs/limits.md.</p>
+        <p class="note">There are several limits, or limits of tokens. The API changes those: docs/limits.md.</p>
       )}
-      <TextField label="Expires" type="datetime-local" value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />
+      {hasExpiry && <TextField label="Expires" type="datetime-local" value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />}
     </>
   );
 }

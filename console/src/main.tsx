@@ -5,35 +5,51 @@ import { LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { isOver, may, seat, self, signOut, whoAmI } from './client.ts';
 import { notice, notify } from './hooks.ts';
 import { Audit } from './pages/audit.tsx';
-import { Batches } from './pages/batches.tsx';
+import { BUDGETS, CONFIGS, GUARDRAILS, INVITES, LABELS, MCP_SERVERS, MODEL_NAMES, PARTIALS, PROMPTS, PROVIDERS, RATES, USERS, WORKSPACES } from './kinds.tsx';
+import { type Kind, Lists, One } from './objects.tsx';
+import { BatchPage, Batches } from './pages/batches.tsx';
 import { Cache } from './pages/cache.tsx';
 import { Clients } from './pages/clients.tsx';
-import { ConfigPage, Configs } from './pages/configs.tsx';
+import { ConfigPage } from './pages/configs.tsx';
 import { Explain } from './pages/explain.tsx';
-import { GuardrailPage, Guardrails } from './pages/guardrails.tsx';
+import { GuardrailPage } from './pages/guardrails.tsx';
 import { KeyPage, Keys } from './pages/keys.tsx';
-import { Limits } from './pages/limits.tsx';
 import { MyKey } from './pages/my_key.tsx';
 import { Node } from './pages/node.tsx';
+import { Nodes } from './pages/nodes.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Playground } from './pages/playground.tsx';
-import { PromptPage, Prompts } from './pages/prompts.tsx';
+import { PromptPage } from './pages/prompts.tsx';
 import { Providers } from './pages/providers.tsx';
 import { RequestPage } from './pages/request.tsx';
 import { Requests } from './pages/requests.tsx';
 import { SignIn, SignInAgain } from './pages/sign_in.tsx';
 import { Spend } from './pages/spend.tsx';
-import { Page } from './ui.tsx';
+import { Dialog, Facts, Page } from './ui.tsx';
 import './style.css';
 
 /** What is in the menu, and the scopes of which one is needed. */
 const MENU: [string, [string, string, string[]][]][] = [
   ['Traffic', [['', 'Overview', ['analytics.view']], ['requests', 'Requests', ['logs.list']], ['spend', 'Spend', ['analytics.view']]]],
-  ['Access', [['my-key', 'My key', []], ['keys', 'Keys', ['organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list']], ['limits', 'Limits', ['policies.list']], ['clients', 'Clients', []]]],
-  ['Routing', [['providers', 'Providers and targets', ['providers.list', 'targets.read']], ['configs', 'Configs', ['configs.list']], ['guardrails', 'Guardrails', ['guardrails.list', 'organisation_guardrails.list']], ['prompts', 'Prompts', ['prompts.list']], ['cache', 'Cache', ['configs.read']]]],
+  ['Access', [['my-key', 'My key', []], ['keys', 'Keys', ['organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list']], ['limits', 'Limits', ['policies.list']], ['workspaces', 'Workspaces', ['workspaces.list']], ['users', 'Users', ['organisation_users.list']], ['clients', 'Clients', []]]],
+  ['Routing', [['providers', 'Providers and targets', ['providers.list', 'targets.read']], ['configs', 'Configs', ['configs.list']], ['models', 'Model names', ['configs.list']], ['guardrails', 'Guardrails', ['guardrails.list', 'organisation_guardrails.list']], ['prompts', 'Prompts', ['prompts.list']], ['cache', 'Cache', ['configs.read']], ['mcp', 'MCP servers', ['mcp_servers.list']]]],
   ['Try', [['playground', 'Playground', []], ['explain', 'Explain', ['explain.read']], ['batches', 'Batches', ['logs.list']]]],
-  ['Gateway', [['audit', 'Audit log', ['audit_logs.list']], ['node', 'Node and settings', []]]],
+  ['Gateway', [['audit', 'Audit log', ['audit_logs.list']], ['nodes', 'Nodes', ['metrics.read']], ['node', 'This node, settings', []]]],
 ];
+
+/** Pages that are lists of the API's objects, each with a page of its own. */
+const LISTS: { path: string; title: string; lead: string; kinds: Kind[] }[] = [
+  { path: 'limits', title: 'Limits', lead: 'Policies limit what a user, key, model or value of the metadata may use. Limits of a single key, workspace or provider are on its own page.', kinds: [BUDGETS, RATES] },
+  { path: 'workspaces', title: 'Workspaces', lead: 'Each has its keys, providers, configs, limits and people. A key of one sees its own alone.', kinds: [WORKSPACES] },
+  { path: 'users', title: 'Users', lead: 'People with roles. Clients need none: a service key is enough.', kinds: [USERS, INVITES] },
+  { path: 'configs', title: 'Configs', lead: 'Saved configs say where requests go, and what happens when a target fails. Requests name them in x-gateway-config, or as @slug in model.', kinds: [CONFIGS] },
+  { path: 'guardrails', title: 'Guardrails', lead: 'Checks of requests and responses, with what follows from them. Configs and workspaces name them by slug.', kinds: [GUARDRAILS] },
+  { path: 'models', title: 'Model names', lead: 'Names that clients write in model, and what they stand for.', kinds: [MODEL_NAMES] },
+  { path: 'prompts', title: 'Prompts', lead: 'Stored prompts with variables and versions. Clients render them by slug.', kinds: [PROMPTS, PARTIALS, LABELS] },
+  { path: 'mcp', title: 'MCP servers', lead: 'Servers of tools and what each says of itself. Tool calls of clients do not go through the gateway.', kinds: [MCP_SERVERS] },
+];
+/** Kinds whose page is the one that their table describes. */
+const KINDS = [BUDGETS, RATES, PROVIDERS, WORKSPACES, INVITES, USERS, MODEL_NAMES, PARTIALS, LABELS, MCP_SERVERS];
 
 const THEMES = ['system', 'light', 'dark'];
 
@@ -110,33 +126,54 @@ const Nothing = () => (
   </Page>
 );
 
-/** Lets the keyboard go to a page: `g`, then the first letter of its name; `/` goes to the first filter. */
-function useKeys(): void {
+/** Where `g` and a letter go. */
+const GOES: Record<string, string> = { o: '', r: 'requests', s: 'spend', m: 'my-key', k: 'keys', l: 'limits', w: 'workspaces', p: 'providers', c: 'configs', g: 'guardrails', t: 'prompts', x: 'cache', y: 'playground', e: 'explain', b: 'batches', a: 'audit', n: 'nodes' };
+const KEYS: [string, string][] = [['/', 'the first filter'], ['j, k', 'the next and the previous row; Enter opens it'], ['n', 'a new one, where the page makes some'], ['Ctrl Enter', 'saves the form that is written in'], ['?', 'these keys']];
+
+/** The links of rows: the first of each. */
+const rowLinks = (): HTMLElement[] => [...document.querySelectorAll('main tbody tr')].flatMap((row) => row.querySelector<HTMLElement>('a, button') ?? []);
+
+/** What the keyboard does without the mouse, on every page. Returns whether its list is shown. */
+function useKeys(): [boolean, () => void] {
   const { route } = useLocation();
+  const [isShown, setShown] = useState(false);
   useEffect(() => {
     let isGoing = false;
     const press = (event: KeyboardEvent): void => {
       const isTyping = event.target instanceof Element && event.target.closest('input, textarea, select, dialog');
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === '/') {
-        const field = document.querySelector<HTMLInputElement>('.filters input');
-        if (field) {
-          event.preventDefault();
-          field.focus();
-        }
-      }
-      const targets: Record<string, string> = { o: '', r: 'requests', s: 'spend', k: 'keys', p: 'providers', c: 'configs', e: 'explain', a: 'audit' };
-      const to = targets[event.key];
-      if (isGoing && to !== undefined) route(`/console/${to}`);
-      isGoing = event.key === 'g';
+      const { key } = event;
+      const wasGoing = isGoing;
+      isGoing = key === 'g' && !wasGoing;
+      const to = GOES[key];
+      if (wasGoing) return to === undefined ? undefined : void route(`/console/${to}`);
+      const links = rowLinks();
+      const at = links.indexOf(document.activeElement as HTMLElement);
+      const target = { '/': document.querySelector<HTMLElement>('.filters input'), j: links[at + 1], k: links[Math.max(0, at - 1)] }[key];
+      if (target) {
+        event.preventDefault();
+        target.focus();
+      } else if (key === 'n') document.querySelector<HTMLElement>('.page-head .primary, .section-head .primary')?.click();
+      else if (key === '?') setShown(true);
     };
     document.addEventListener('keydown', press);
     return () => document.removeEventListener('keydown', press);
   }, [route]);
+  return [isShown, () => setShown(false)];
+}
+
+function KeyList({ onClose }: { onClose: () => void }) {
+  const pages = MENU.flatMap(([, items]) => items);
+  const going = Object.entries(GOES).flatMap(([key, to]): [string, string][] => pages.filter(([path]) => path === to).map(([, name]) => [`g ${key}`, name]));
+  return (
+    <Dialog title="Keys of the keyboard" onClose={onClose}>
+      <Facts pairs={[...KEYS, ...going].map(([key, what]): [string, ComponentChildren] => [key, what])} />
+    </Dialog>
+  );
 }
 
 function Frame({ children }: { children: ComponentChildren }) {
-  useKeys();
+  const [isShown, hide] = useKeys();
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -144,6 +181,7 @@ function Frame({ children }: { children: ComponentChildren }) {
       </a>
       <Side />
       {children}
+      {isShown && <KeyList onClose={hide} />}
     </div>
   );
 }
@@ -172,21 +210,25 @@ function App() {
           <Route path="/console/my-key" component={MyKey} />
           <Route path="/console/keys" component={Keys} />
           <Route path="/console/keys/:id" component={KeyPage} />
-          <Route path="/console/limits" component={Limits} />
           <Route path="/console/clients" component={Clients} />
           <Route path="/console/providers" component={Providers} />
-          <Route path="/console/configs" component={Configs} />
           <Route path="/console/configs/:slug" component={ConfigPage} />
-          <Route path="/console/guardrails" component={Guardrails} />
           <Route path="/console/guardrails/:slug" component={GuardrailPage} />
-          <Route path="/console/prompts" component={Prompts} />
           <Route path="/console/prompts/:slug" component={PromptPage} />
           <Route path="/console/cache" component={Cache} />
           <Route path="/console/playground" component={Playground} />
           <Route path="/console/explain" component={Explain} />
           <Route path="/console/batches" component={Batches} />
+          <Route path="/console/batches/:id" component={BatchPage} />
           <Route path="/console/audit" component={Audit} />
+          <Route path="/console/nodes" component={Nodes} />
           <Route path="/console/node" component={Node} />
+          {LISTS.map(({ path, ...list }) => (
+            <Route key={path} path={`/console/${path}`} component={Lists} {...list} />
+          ))}
+          {KINDS.map((kind) => (
+            <Route key={kind.here} path={`/console/${kind.here}/:id`} component={One} kind={kind} />
+          ))}
           <Route default component={Nothing} />
         </Router>
       </Frame>

@@ -39,6 +39,8 @@ export function Section({ title, actions, children }: Children & { title: Compon
   );
 }
 
+export const Loading = () => <p class="loading" role="status">Loading …</p>;
+
 /** What a value is, and the value. */
 export function Stat({ name, value, note, tone }: { name: string; value: ComponentChildren; note?: ComponentChildren; tone?: Tone | undefined }) {
   return (
@@ -75,7 +77,7 @@ export interface Column<T> {
 /** `rows`: `null` while they load, `undefined` where they could not be loaded, which a `Problem` says. */
 export function Table<T>({ label, columns, rows, empty, id, order, onOrder }: { label: string; columns: Column<T>[]; rows: T[] | null | undefined; empty: ComponentChildren; id: (row: T, index: number) => string; order?: string | undefined; onOrder?: (order: string) => void }) {
   if (rows === undefined) return null;
-  if (rows === null) return <p class="loading" role="status">Loading …</p>;
+  if (rows === null) return <Loading />;
   if (rows.length === 0) return <div class="empty">{empty}</div>;
   const [name, direction] = (order ?? '').split(':');
   const sortedBy = columns.find((column) => column.by && column.name === name);
@@ -270,7 +272,7 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
 }
 
 /** A secret that is here only now. */
-export function Secret({ text, onDone }: { text: string; onDone: () => void }) {
+export function Secret({ text, label = 'Copy key', onDone }: { text: string; label?: string; onDone: () => void }) {
   return (
     <div class="secret">
       <p>
@@ -278,7 +280,7 @@ export function Secret({ text, onDone }: { text: string; onDone: () => void }) {
       </p>
       <code class="secret-text">{text}</code>
       <div class="actions">
-        <Copy text={text} label="Copy key" />
+        <Copy text={text} label={label} />
         <button type="button" class="primary" onClick={onDone}>
           I have it
         </button>

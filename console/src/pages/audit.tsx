@@ -1,5 +1,4 @@
 // Who changed what, and which changes were refused.
-import { useState } from 'preact/hooks';
 import { type Free, may } from '../client.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { query, rangeTimes } from '../ranges.ts';
@@ -10,13 +9,13 @@ const RESOURCES = ['api-keys', 'configs', 'guardrails', 'providers', 'virtual-ke
 
 export function Audit() {
   const [filters, setFilters] = useFilters();
-  const [shown, setShown] = useState<Free | null>(null);
   const page = Number(filters.page ?? 0) || 0;
   const minute = Math.floor(Date.now() / 60_000);
   const [from] = rangeTimes(filters.range, '30d', minute * 60_000);
   const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, name !== 'range');
   const log = useGet<{ records: Free[]; total: number }>(`/v1/audit-logs${query({ start_time: new Date(from).toISOString(), resource_type: filters.resource, action: filters.action, method: filters.method, response_status_code: filters.status, user_id: filters.user, client_ip: filters.address, current_page: page, page_size: SIZE })}`);
   const keys = useGet<{ data: Free[] }>(may('organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list') ? '/v1/api-keys?page_size=1000' : null);
+  const shown = log.data?.records.find((entry) => filters.entry && entry.request_id === filters.entry);
   const named = (id: string): string => keys.data?.data.find((key) => key.id === id)?.name ?? id;
   return (
     <Page title="Audit log" lead="Changes, and those that were refused. Secrets are masked.">
@@ -41,7 +40,7 @@ export function Audit() {
         id={(entry, index) => entry.request_id ?? String(index)}
         empty="No change in this time matches."
         columns={[
-          { name: 'Time', cell: (entry) => <button type="button" class="link" onClick={() => setShown(entry)}><Time at={entry.timestamp} /></button> },
+          { name: 'Time', cell: (entry) => <button type="button" class="link" onClick={() => setFilters({ entry: entry.request_id })}><Time at={entry.timestamp} /></button> },
           { name: 'Resource', cell: (entry) => entry.resource_type },
           { name: 'Action', cell: (entry) => entry.action },
           { name: 'Status', cell: (entry) => <Status code={entry.response_status_code} /> },
@@ -52,7 +51,7 @@ export function Audit() {
       />
       {log.data && <Pager page={page} size={SIZE} total={log.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
       {shown && (
-        <Dialog title="Entry of the audit log" onClose={() => setShown(null)}>
+        <Dialog title="Entry of the audit log" onClose={() => setFilters({ entry: '' }, true)}>
           <Code label="Entry" text={JSON.stringify(shown, null, 2)} />
         </Dialog>
       )}

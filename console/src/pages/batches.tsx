@@ -1,13 +1,23 @@
-// The batches that the gateway runs. They are made at the data port, by OpenAI's API.
-import type { Free } from '../client.ts';
-import { integer } from '../format.ts';
+// The batches that the gateway runs: their progress, and the errors of their lines. They are made, cancelled and read at the data port, by
+// OpenAI's API, with the key that made them.
+import { useRoute } from 'preact-iso';
+import { type Free, may } from '../client.ts';
+import { curl, dataBase } from '../curl.ts';
+import { ago, fullTime, integer } from '../format.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
+import { ERROR_STATUSES } from '../judged.ts';
 import { query } from '../ranges.ts';
-import { Ago, Badge, Choice, Meter, Page, Pager, Problem, Table, type Tone } from '../ui.tsx';
+import { Ago, Badge, Choice, Code, Facts, Loading, Meter, Page, Pager, Problem, Section, Status, Table, type Tone } from '../ui.tsx';
 
 const SIZE = 50;
+const MOST = 1000;
 const TONES: Record<string, Tone> = { completed: 'good', failed: 'bad', expired: 'bad', cancelled: 'warn', cancelling: 'warn' };
 const at = (seconds: number | null | undefined): string | null => (seconds ? new Date(seconds * 1000).toISOString() : null);
+const State = ({ batch }: { batch: Free }) => <Badge tone={TONES[batch.status] ?? 'quiet'}>{batch.status.replaceAll('_', ' ')}</Badge>;
+const Lines = ({ batch }: { batch: Free }) => {
+  const { completed = 0, failed = 0, total = 0 } = batch.request_counts ?? {};
+  return <Meter used={completed + failed} limit={total} text={`${integer(completed + failed)} of ${integer(total)}`} />;
+};
 
 export function Batches() {
   const [filters, setFilters] = useFilters();
@@ -22,9 +32,9 @@ export function Batches() {
         id={(batch) => batch.id}
         empty="No batch. POST /v1/batches at the data port makes one: docs/batches.md."
         columns={[
-          { name: 'Batch', cell: (batch) => <code>{batch.id}</code> },
-          { name: 'Status', cell: (batch) => <Badge tone={TONES[batch.status] ?? 'quiet'}>{batch.status.replaceAll('_', ' ')}</Badge> },
-          { name: 'Lines', cell: (batch) => <Meter used={batch.request_counts?.completed ?? 0} limit={batch.request_counts?.total ?? 0} text={`${integer(batch.request_counts?.completed)} of ${integer(batch.request_counts?.total)}`} /> },
+          { name: 'Batch', isLong: true, cell: (batch) => <a href={`/console/batches/${batch.id}`}><code>{batch.id}</code></a> },
+          { name: 'Status', cell: (batch) => <State batch={batch} /> },
+          { name: 'Lines done', cell: (batch) => <Lines batch={batch} /> },
           { name: 'Failed', isNumber: true, cell: (batch) => integer(batch.request_counts?.failed) },
           { name: 'Sent again', isNumber: true, cell: (batch) => integer(batch.lines_sent_again) },
           { name: 'Endpoint', cell: (batch) => batch.endpoint },
@@ -34,6 +44,75 @@ export function Batches() {
         ]}
       />
       {batches.data && <Pager page={page} size={SIZE} total={batches.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
+    </Page>
+  );
+}
+
+export function BatchPage() {
+  const id = useRoute().params.id ?? '';
+  const all = useGet<{ data: Free[] }>(`/v1/managed-batches?page_size=${MOST}`, 5);
+  const batch = all.data?.data.find((one) => one.id === id);
+  const from = at(batch?.created_at);
+  const failed = useGet<{ data: Free[]; total: number }>(from && may('logs.list') ? `/v1/logs${query({ time_of_generation_min: from, trace_id: id, status_code: ERROR_STATUSES, page_size: SIZE })}` : null);
+  const call = (path: string, method = 'GET'): string => curl(dataBase(), path, method, {}, undefined);
+  const isOpen = batch && ['validating', 'in_progress', 'finalizing'].includes(batch.status);
+  const commands = batch ? [...(isOpen ? [['Cancel it', call(`/v1/batches/${id}/cancel`, 'POST')]] : []), ...[['Results', batch.output_file_id], ['Lines that failed', batch.error_file_id]].flatMap(([name, file]) => (file ? [[name, call(`/v1/files/${file}/content`)]] : []))] : [];
+  return (
+    <Page title="Batch" lead={<code>{id}</code>} actions={batch && may('logs.list') && <a class="button" href={`/console/requests${query({ trace: id, range: '7d' })}`}>Its requests</a>}>
+      <Problem error={all.error ?? failed.error} retry={all.reload} />
+      {!all.data && !all.error && <Loading />}
+      {all.data && !batch && <div class="empty">It is not one of the newest {integer(MOST)} batches that this key may see.</div>}
+      {batch && (
+        <>
+          <div class="card">
+            <Facts
+              pairs={[
+                ['Status', <State batch={batch} />],
+                ['Lines done', <Lines batch={batch} />],
+                ['Failed', integer(batch.request_counts?.failed)],
+                ['Sent again', integer(batch.lines_sent_again)],
+                ['Endpoint', batch.endpoint],
+                ['Window', batch.completion_window],
+                ['Made', fullTime(from)],
+                ['Finished', batch.completed_at ? fullTime(at(batch.completed_at)) : null],
+                ['Expires', isOpen ? ago(at(batch.expires_at)) : null],
+                ['Workspace', batch.workspace_id],
+              ]}
+            />
+          </div>
+          {(batch.errors?.data ?? []).length > 0 && (
+            <Section title="Lines that are wrong">
+              <Table label="Lines that are wrong" rows={batch.errors.data as Free[]} id={(_, index) => String(index)} empty="" columns={[{ name: 'Line', isNumber: true, cell: (error) => error.line ?? '–' }, { name: 'Code', cell: (error) => error.code }, { name: 'What', isLong: true, cell: (error) => error.message }]} />
+            </Section>
+          )}
+          {failed.data && failed.data.total > 0 && (
+            <Section title={`Lines that failed (${integer(failed.data.total)})`}>
+              <Table
+                label="Lines that failed"
+                rows={failed.data.data}
+                id={(log) => log.id}
+                empty=""
+                columns={[
+                  { name: 'Time', cell: (log) => <a href={`/console/requests/${log.id}`}><Ago at={log.created_at} /></a> },
+                  { name: 'Status', cell: (log) => <Status code={log.response_status_code} /> },
+                  { name: 'Error', cell: (log) => log.error_code ?? '–' },
+                  { name: 'Model', isLong: true, cell: (log) => log.requested_model ?? log.ai_model ?? '–' },
+                ]}
+              />
+            </Section>
+          )}
+          {commands.length > 0 && (
+            <Section title="With a key of its workspace, at the data port">
+              {commands.map(([name = '', text = '']) => (
+                <div key={name}>
+                  <h3>{name}</h3>
+                  <Code label={name} text={text} />
+                </div>
+              ))}
+            </Section>
+          )}
+        </>
+      )}
     </Page>
   );
 }

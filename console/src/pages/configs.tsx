@@ -1,47 +1,15 @@
 // Saved configs: what they are, checked by the gateway itself before they are saved, and their versions.
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
-import { ApiError, type Free, type Item, call, may } from '../client.ts';
+import { ApiError, type Free, call, may } from '../client.ts';
 import { Diff, Editor, pretty } from '../editor.tsx';
-import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, useBusy, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
-import { query } from '../ranges.ts';
-import { handOver } from './explain.tsx';
-import { Ago, Badge, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+import { handOver } from '../given.ts';
+import { Badge, Code, Confirm, Page, Problem, Section, Table, TextField } from '../ui.tsx';
 
-type Config = Item<'/v1/configs'>;
-const SIZE = 50;
 const START = '{\n  "strategy": { "mode": "fallback" },\n  "targets": [\n    { "provider": "@first" },\n    { "provider": "@second" }\n  ]\n}\n';
-
-export function Configs() {
-  const [filters, setFilters] = useFilters();
-  const page = Number(filters.page ?? 0) || 0;
-  const configs = useGet<{ data: Config[]; total: number }>(`/v1/configs${query({ search: filters.search, current_page: page, page_size: SIZE })}`);
-  return (
-    <Page title="Configs" lead="Saved configs say where requests go, and what happens when a target fails. Requests name them in x-gateway-config, or as @slug in model." actions={may('configs.create') && <a class="button primary" href="/console/configs/new">New config</a>}>
-      <div class="filters" role="search">
-        <TextField label="Name or slug has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
-      </div>
-      <Problem error={configs.error} retry={configs.reload} />
-      <Table
-        label="Configs"
-        rows={rowsOf(configs, 'data')}
-        id={(config) => config.id ?? config.slug}
-        empty="No saved config. Requests can carry one in x-gateway-config; a saved one can be changed while clients run."
-        columns={[
-          { name: 'Name', isLong: true, cell: (config) => <a href={`/console/configs/${config.id ?? encodeURIComponent(config.slug)}`}>{config.name}</a> },
-          { name: 'Slug', isLong: true, cell: (config) => <code>{config.slug}</code> },
-          { name: 'Kept in', cell: (config) => (config.origin === 'settings' ? 'settings file' : 'store') },
-          { name: '', cell: (config) => (config.is_default ? <Badge tone="good">default of its workspace</Badge> : '') },
-          { name: 'Changed', cell: (config) => <Ago at={config.last_updated_at} /> },
-          { name: 'By', isLong: true, cell: (config) => config.updated_by ?? '–' },
-        ]}
-      />
-      {configs.data && <Pager page={page} size={SIZE} total={configs.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
-    </Page>
-  );
-}
 
 /** What the gateway says of a config without saving it. */
 async function check(text: string): Promise<Mark[]> {

@@ -1,25 +1,12 @@
 // What would happen to a request, without sending it.
 import { useState } from 'preact/hooks';
-import { type Free, call, seat } from '../client.ts';
+import { type Free, call } from '../client.ts';
+import { take } from '../given.ts';
 import { type Mark, syntaxMark } from '../json_place.ts';
 import { Editor } from '../editor.tsx';
 import { Badge, Code, Facts, Page, Problem, Section, Table } from '../ui.tsx';
 
 const START = { path: '/v1/chat/completions', headers: { 'x-gateway-config': 'main' }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } };
-
-/** A request of another page, until this one shows it: not in the address, which is kept in histories and may be shared. */
-let given: { request: Free; seat: number } | null = null;
-
-export function handOver(request: Free): void {
-  given = { request, seat: seat.peek() };
-}
-
-/** Only for the key that has handed it over. */
-function take(): Free | null {
-  const taken = given?.seat === seat.peek() ? given.request : null;
-  given = null;
-  return taken;
-}
 
 export function Explain() {
   const [text, setText] = useState(() => JSON.stringify(take() ?? START, null, 2));

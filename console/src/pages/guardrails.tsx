@@ -1,47 +1,16 @@
 // Saved guardrails: their checks, changed under the server's own check, and tried on a text.
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
-import { ApiError, type Free, type Item, call, may } from '../client.ts';
+import { ApiError, type Free, call, may } from '../client.ts';
 import { Editor } from '../editor.tsx';
 import { milliseconds } from '../format.ts';
-import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, useBusy, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
-import { query } from '../ranges.ts';
-import { Ago, Area, Badge, Choice, Code, Confirm, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+import { Area, Badge, Choice, Code, Confirm, Page, Problem, Section, Table, TextField } from '../ui.tsx';
 
-type Guardrail = Item<'/v1/guardrails'>;
-const SIZE = 50;
 const START = { checks: [{ id: 'default.contains', parameters: { operator: 'none', words: ['secret'] } }], actions: { deny: true } };
 const can = (action: string): boolean => may(`guardrails.${action}`, `organisation_guardrails.${action}`);
-
-export function Guardrails() {
-  const [filters, setFilters] = useFilters();
-  const page = Number(filters.page ?? 0) || 0;
-  const all = useGet<{ data: Guardrail[]; total: number }>(`/v1/guardrails${query({ search: filters.search, current_page: page, page_size: SIZE })}`);
-  return (
-    <Page title="Guardrails" lead="Checks of requests and responses, with what follows from them. Configs and workspaces name them by slug." actions={can('create') && <a class="button" href="/console/guardrails/new">New guardrail</a>}>
-      <div class="filters" role="search">
-        <TextField label="Name or slug has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
-      </div>
-      <Problem error={all.error} retry={all.reload} />
-      <Table
-        label="Guardrails"
-        rows={rowsOf(all, 'data')}
-        id={(guardrail) => guardrail.id}
-        empty="No saved guardrail. A config can also have its own, written in place: docs/guardrails.md."
-        columns={[
-          { name: 'Name', isLong: true, cell: (guardrail) => <a href={`/console/guardrails/${guardrail.id}`}>{guardrail.name}</a> },
-          { name: 'Slug', isLong: true, cell: (guardrail) => <code>{guardrail.slug}</code> },
-          { name: 'Checks', isLong: true, cell: (guardrail) => (guardrail.checks as Free[]).map((check) => check.id).join(', ') },
-          { name: 'Denies', cell: (guardrail) => ((guardrail.actions as Free).deny ? <Badge tone="warn">denies</Badge> : 'no') },
-          { name: 'Changed', cell: (guardrail) => <Ago at={guardrail.last_updated_at} /> },
-        ]}
-      />
-      {all.data && <Pager page={page} size={SIZE} total={all.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
-    </Page>
-  );
-}
 
 export function GuardrailPage() {
   const named = useRoute().params.slug ?? '';

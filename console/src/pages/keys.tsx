@@ -3,8 +3,11 @@ import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { fullTime, integer } from '../format.ts';
-import { type Loaded, notify, optimistic, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
-import { LimitFields, isSimple, limitBody, limitInput } from '../limit_form.tsx';
+import type { FieldSpec } from '../fields.ts';
+import { Form } from '../form.tsx';
+import { type Loaded, notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
+import { LimitFields, limitBody, limitInput } from '../limit_form.tsx';
+import { Raise } from '../raise.tsx';
 import { query } from '../ranges.ts';
 import { Nearest, Usage } from '../usage.tsx';
 import { Ago, Area, Badge, Choice, Confirm, Dialog, Facts, Page, Pager, Problem, Secret, Section, Table, TextField } from '../ui.tsx';
@@ -24,7 +27,7 @@ const PRESETS: [string, string, string[]][] = [
 
 export function Keys() {
   const [filters, setFilters] = useFilters();
-  const [isMaking, setMaking] = useState(false);
+  const [isMaking, setMaking] = useState(filters.make === '1' && can('create'));
   const page = Number(filters.page ?? 0) || 0;
   const keys = useGet<{ data: Key[]; total: number }>(`/v1/api-keys${query({ search: filters.search, workspace_id: filters.workspace, current_page: page, page_size: SIZE })}`);
   return (
@@ -118,8 +121,11 @@ export function KeyPage() {
   const { route } = useLocation();
   const path = `/v1/api-keys/${encodeURIComponent(params.id ?? '')}`;
   const key = useGet(path);
-  const [asks, setAsks] = useState<'rotate' | 'revoke' | 'reset' | null>(null);
+  const [asks, setAsks] = useState<'rotate' | 'revoke' | 'reset' | 'raise' | null>(null);
   const data = key.data;
+  // Of one budget; of several the API is told which.
+  const budgets: Free[] = [data?.usage_limits ?? []].flat();
+  const budget = budgets.length === 1 ? budgets[0] : null;
   const reset = async (): Promise<void> => {
     await call('PUT', path, { reset_usage: true });
     notify('Counted from 0 again.');
@@ -163,13 +169,14 @@ export function KeyPage() {
               ]}
             />
           </div>
-          <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <button type="button" onClick={() => setAsks('reset')}>Count from 0</button>}>
+          <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <>{budget && <button type="button" onClick={() => setAsks('raise')}>Raise for some days</button>} <button type="button" onClick={() => setAsks('reset')}>Count from 0</button></>}>
             <Usage usage={data.usage} />
           </Section>
           {can('update') && <Change key={data.last_updated_at} data={data} path={path} loaded={key} />}
         </>
       )}
       {asks === 'rotate' && <Rotate path={path} onClose={() => { setAsks(null); key.reload(); }} />}
+      {asks === 'raise' && budget && <Raise current={budget.raise} save={(raise) => call('PUT', path, { usage_limits: { raise } })} onClose={() => { setAsks(null); key.reload(); }} />}
       {asks === 'reset' && (
         <Confirm title="Count this key's usage from 0?" action="Count from 0" onConfirm={reset} onClose={() => setAsks(null)}>
           <p>
@@ -188,27 +195,27 @@ export function KeyPage() {
   );
 }
 
+const FIELDS: FieldSpec[] = [
+  { name: 'name', label: 'Name', required: true },
+  { name: 'description', label: 'Description' },
+  { name: 'expires_at', label: 'Expires', kind: 'time', help: "Empty: never. Times are your own zone's." },
+  { name: 'allowed_models', label: 'Models', kind: 'list', placeholder: 'all', help: 'With commas; * stands for any text.' },
+  { name: 'defaults.config_id', label: 'Config of requests that name none', placeholder: 'slug' },
+  { name: 'defaults.metadata', label: 'Metadata of its requests, JSON', kind: 'json' },
+  { name: 'defaults.log_payloads', label: 'Bodies that are kept', kind: 'choice', placeholder: 'as the settings say', options: [['off', 'none'], ['errors', 'of errors'], ['all', 'all']] },
+  { name: 'alert_emails', label: 'Addresses for its alerts', kind: 'list' },
+  { name: 'scopes', label: 'Scopes', kind: 'list', required: true, help: 'docs/keys.md lists them.' },
+];
+
 function Change({ data, path, loaded }: { data: Free; path: string; loaded: Loaded<Free> }) {
-  const withLimits = isSimple(data);
-  const [name, setName] = useState<string>(data.name);
-  const [limits, setLimits] = useState(limitInput(data));
-  const [isBusy, run] = useBusy();
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    const body = { name, ...limitBody(limits, withLimits, limitInput(data)) };
-    void run(() => optimistic(loaded, { ...data, ...body, usage: data.usage }, () => call('PUT', path, body), 'Saved.'));
+  const save = async (body: Free): Promise<void> => {
+    await call('PUT', path, body);
+    notify('Saved.');
+    loaded.reload();
   };
   return (
     <Section title="Change">
-      <form class="form card" onSubmit={submit}>
-        <TextField label="Name" value={name} onInput={setName} required />
-        <LimitFields input={limits} set={setLimits} withLimits={withLimits} />
-        <div class="actions">
-          <button type="submit" class="primary" disabled={isBusy}>
-            Save
-          </button>
-        </div>
-      </form>
+      <Form fields={FIELDS} before={data} hasLimits buttons={['Save']} save={save} />
     </Section>
   );
 }

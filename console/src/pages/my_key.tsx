@@ -1,26 +1,35 @@
-// The key that is signed in: what it may do, its limits, and what it has used.
-import { type Free, self } from '../client.ts';
-import { cents, fullTime, integer } from '../format.ts';
-import { useGet } from '../hooks.ts';
-import { query, rangeParams } from '../ranges.ts';
-import { Usage } from '../usage.tsx';
-import { Facts, Page, Problem, Section, Stat } from '../ui.tsx';
-import { may } from '../client.ts';
+// The key that is signed in: what it may do, its limits, the policies that count it, what it has used, and how a client uses it.
 import { useMemo } from 'preact/hooks';
+import { type Free, may, self } from '../client.ts';
+import { cents, fullTime, integer } from '../format.ts';
+import { rowsOf, useGet } from '../hooks.ts';
+import { query, rangeParams } from '../ranges.ts';
+import { isRaised } from '../raise.tsx';
+import { Usage, amount } from '../usage.tsx';
+import { Facts, Meter, Page, Problem, Section, Stat, Table } from '../ui.tsx';
+import { Setup } from './clients.tsx';
+import { COLUMNS } from './requests.tsx';
+
+/** Scopes by what they are of. */
+function byResource(scopes: string[]): [string, string][] {
+  const found = new Map<string, string[]>();
+  for (const scope of scopes) {
+    const dot = scope.lastIndexOf('.');
+    found.set(scope.slice(0, dot), [...(found.get(scope.slice(0, dot)) ?? []), scope.slice(dot + 1)]);
+  }
+  return [...found].map(([resource, actions]) => [resource, actions.join(', ')]);
+}
 
 export function MyKey() {
   const key = useGet('/v1/api-keys/self');
   const named = self.value?.id ?? self.value?.name;
-  const params = useMemo(() => query({ ...rangeParams('30d', '30d'), api_key_ids: named }), [named]);
-  const cost = useGet(may('analytics.view') ? `/v1/analytics/graphs/cost${params}` : null);
-  const requests = useGet(may('analytics.view') ? `/v1/analytics/graphs/requests${params}` : null);
+  const params = useMemo(() => rangeParams('30d', '30d'), []);
+  const sums = (what: string): string | null => (may('analytics.view') ? `/v1/analytics/graphs/${what}${query({ ...params, api_key_ids: named })}` : null);
+  const cost = useGet(sums('cost'));
+  const requests = useGet(sums('requests'));
+  const logs = useGet<{ data: Free[] }>(may('logs.list') ? `/v1/logs${query({ ...params, api_key_ids: named, page_size: 10 })}` : null);
   const data: Free | null = key.data;
   const scopes: string[] = data?.scopes ?? [];
-  const byResource = new Map<string, string[]>();
-  for (const scope of scopes) {
-    const dot = scope.lastIndexOf('.');
-    byResource.set(scope.slice(0, dot), [...(byResource.get(scope.slice(0, dot)) ?? []), scope.slice(dot + 1)]);
-  }
   return (
     <Page title="My key" lead="What the key you have signed in with may do, here and by API." actions={may('logs.list') && <a class="button" href={`/console/requests${query({ key: named })}`}>Its requests</a>}>
       <Problem error={key.error} retry={key.reload} />
@@ -41,20 +50,63 @@ export function MyKey() {
                 ['Workspace', data.workspace_id ?? 'all of the organisation'],
                 ['Expires', data.expires_at ? fullTime(data.expires_at) : 'never'],
                 ['Models', data.allowed_models ? data.allowed_models.join(', ') : 'all'],
+                ['Config of its requests', data.defaults?.config_id],
                 ['Where it is from', data.origin === 'settings' ? 'the settings file' : 'the store'],
               ]}
             />
           </div>
-          <Section title="Limits">
+          <Section title="Limits of its own">
             <Usage usage={data.usage} />
           </Section>
+          {may('policies.list') && <Policies named={String(named)} />}
+          {may('logs.list') && (
+            <Section title="Its last requests">
+              <Problem error={logs.error} retry={logs.reload} />
+              <Table label="Its last requests" rows={rowsOf(logs, 'data')} id={(log) => log.id} columns={COLUMNS} empty={<>None in 30 days. {may('completions.write') ? <>Send one in the <a href="/console/playground">playground</a>.</> : 'This key sends none: it lacks completions.write.'}</>} />
+            </Section>
+          )}
+          {may('completions.write') && (
+            <Section title="In a client">
+              <Setup />
+            </Section>
+          )}
           <Section title={`Scopes (${integer(scopes.length)})`}>
             <div class="card">
-              <Facts pairs={[...byResource].map(([resource, actions]) => [resource, actions.join(', ')])} />
+              <Facts pairs={byResource(scopes)} />
             </div>
           </Section>
         </>
       )}
     </Page>
+  );
+}
+
+/** Budgets in which the key has used something. Which others its next request would meet, only the gateway knows: that depends on the request. */
+function Policies({ named }: { named: string }) {
+  const policies = useGet<{ data: Free[] }>('/v1/policies/usage-limits?status=active&page_size=1000');
+  const byKey = (policies.data?.data ?? []).filter((policy) => (policy.group_by as Free[]).some((one) => one.key === 'api_key'));
+  return (
+    <Section title="Budgets of policies">
+      <Problem error={policies.error} retry={policies.reload} />
+      {policies.data && byKey.length === 0 && <div class="empty">No policy has a bucket for each key. Those of workspaces, models and metadata hold all the same: <a href="/console/limits">limits</a>.</div>}
+      {byKey.slice(0, 20).map((policy) => (
+        <OwnBuckets key={policy.id} policy={policy} named={named} />
+      ))}
+    </Section>
+  );
+}
+
+function OwnBuckets({ policy, named }: { policy: Free; named: string }) {
+  const found = useGet<{ data: Free[] }>(may('policies.read') ? `/v1/policies/usage-limits/${policy.id}/entities${query({ search: `api_key:${named}`, page_size: 20 })}` : null);
+  const limit = policy.credit_limit + (isRaised(policy.raise) ? policy.raise.amount : 0);
+  const own = (found.data?.data ?? []).filter((bucket) => bucket.value_key.split(',').includes(`api_key:${named}`));
+  return (
+    <div class="card">
+      <a href={`/console/limits/usage/${policy.id}`}>{policy.name ?? policy.slug}</a>
+      {own.map((bucket) => (
+        <Meter key={bucket.id} used={bucket.current_usage} limit={limit} text={`${amount(policy.type, limit - bucket.current_usage)} left of ${amount(policy.type, limit)}${own.length > 1 ? ` (${bucket.value_key})` : ''}`} />
+      ))}
+      {found.data && own.length === 0 && <span class="muted">Nothing is used of {amount(policy.type, limit)}.</span>}
+    </div>
   );
 }

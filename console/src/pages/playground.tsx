@@ -2,6 +2,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, type Free, get, may, stream } from '../client.ts';
 import { curl, dataBase } from '../curl.ts';
+import { take } from '../given.ts';
+import { syntaxMark } from '../json_place.ts';
 import { EventReader, pieceOf } from '../events.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
@@ -27,10 +29,13 @@ const headersOf = (target: string): Record<string, string> => (!target ? {} : ta
 export function Playground() {
   const [filters, setFilters] = useFilters();
   const isDouble = filters.two === '1';
+  const [given] = useState(take);
+  // Another page's request, or any other that has more than a message.
+  const [raw, setRaw] = useState<string | null>(given ? JSON.stringify(given.body, null, 2) : null);
   const [system, setSystem] = useState('');
   const [text, setText] = useState('Hello');
   const [streams, setStreams] = useState(true);
-  const [sides, setSides] = useState([{ target: filters.target ?? '', model: filters.model ?? 'gpt-4o-mini' }, { target: '', model: 'gpt-4o-mini' }]);
+  const [sides, setSides] = useState(() => [given?.target ?? filters.target ?? '', ''].map((target) => ({ target, model: String(given?.body.model ?? filters.model ?? 'gpt-4o-mini') })));
   const [answers, setAnswers] = useState<Answer[]>([NOTHING, NOTHING]);
   const aborter = useRef<AbortController | null>(null);
   useEffect(
@@ -52,7 +57,11 @@ export function Playground() {
     );
   }
   const shown = isDouble ? [0, 1] : [0];
-  const body = (side: number): Free => ({ model: sides[side]?.model, messages: [...(system ? [{ role: 'system', content: system }] : []), { role: 'user', content: text }], ...(streams ? { stream: true } : {}) });
+  const wrong = raw === null ? null : syntaxMark(raw);
+  const body = (side: number): Free => {
+    const written = raw === null ? { messages: [...(system ? [{ role: 'system', content: system }] : []), { role: 'user', content: text }] } : wrong ? {} : (JSON.parse(raw) as Free);
+    return { ...written, model: sides[side]?.model, stream: streams || undefined };
+  };
 
   const ask = async (side: number, own: AbortController): Promise<void> => {
     const { signal } = own;
@@ -144,10 +153,16 @@ export function Playground() {
             </div>
           ))}
         </div>
-        <Area label="System prompt" value={system} onInput={setSystem} rows={2} />
-        <Area label="Message" value={text} onInput={setText} rows={4} />
+        {raw === null ? (
+          <>
+            <Area label="System prompt" value={system} onInput={setSystem} rows={2} />
+            <Area label="Message" value={text} onInput={setText} rows={4} />
+          </>
+        ) : (
+          <Area label="Body, JSON" help={wrong ? `Line ${wrong.line}: ${wrong.message}` : 'The model and whether it streams are those of the form.'} isCode rows={14} value={raw} onInput={setRaw} />
+        )}
         <div class="actions">
-          <button type="submit" class="primary" disabled={!text}>
+          <button type="submit" class="primary" disabled={raw === null ? !text : wrong !== null}>
             Send
           </button>
           {isRunning && (
@@ -159,6 +174,9 @@ export function Playground() {
             <input type="checkbox" id="streams" checked={streams} onChange={(event) => setStreams(event.currentTarget.checked)} />
             <label for="streams">Stream</label>
           </span>
+          <button type="button" class="link" onClick={() => setRaw(raw === null ? JSON.stringify({ messages: body(0).messages }, null, 2) : null)}>
+            {raw === null ? 'Write the whole body' : 'Write a message only'}
+          </button>
         </div>
       </form>
       <div class="sides">

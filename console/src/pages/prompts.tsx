@@ -1,134 +1,139 @@
-// Stored prompts: their versions, what a version renders to, and which one is published.
+// Stored prompts: made and changed by versions, rendered, tried.
 import { useState } from 'preact/hooks';
-import { useRoute } from 'preact-iso';
-import { type Free, type Item, call, may } from '../client.ts';
-import { Diff } from '../editor.tsx';
-import { integer } from '../format.ts';
-import { notify, rowsOf, useFilters, useGet } from '../hooks.ts';
+import { useLocation, useRoute } from 'preact-iso';
+import { type Free, call, may } from '../client.ts';
+import type { FieldSpec } from '../fields.ts';
+import { Form } from '../form.tsx';
+import { notify, useGet } from '../hooks.ts';
 import { Named } from '../named.tsx';
-import { query } from '../ranges.ts';
-import { Ago, Area, Badge, Code, Confirm, Facts, Page, Pager, Problem, Section, Table, TextField } from '../ui.tsx';
+import { handOver } from '../given.ts';
+import { Area, Code, Confirm, Facts, Loading, Page, Problem, Section } from '../ui.tsx';
+import { Versions } from './versions.tsx';
 
-type Prompt = Item<'/v1/prompts'>;
-const SIZE = 50;
-
-export function Prompts() {
-  const [filters, setFilters] = useFilters();
-  const page = Number(filters.page ?? 0) || 0;
-  const prompts = useGet<{ data: Prompt[]; total: number }>(`/v1/prompts${query({ search: filters.search, current_page: page, page_size: SIZE })}`);
-  return (
-    <Page title="Prompts" lead="Stored prompts with variables and versions. Clients render them by slug.">
-      <div class="filters" role="search">
-        <TextField label="Name or slug has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, page: '' }, true)} />
-      </div>
-      <Problem error={prompts.error} retry={prompts.reload} />
-      <Table
-        label="Prompts"
-        rows={rowsOf(prompts, 'data')}
-        id={(prompt) => prompt.id}
-        empty="No stored prompt. POST /v1/prompts makes one: docs/prompts.md."
-        columns={[
-          { name: 'Name', isLong: true, cell: (prompt) => <a href={`/console/prompts/${prompt.id}`}>{prompt.name}</a> },
-          { name: 'Slug', isLong: true, cell: (prompt) => <code>{prompt.slug}</code> },
-          { name: 'Model', isLong: true, cell: (prompt) => prompt.model ?? '–' },
-          { name: 'Changed', cell: (prompt) => <Ago at={prompt.last_updated_at} /> },
-        ]}
-      />
-      {prompts.data && <Pager page={page} size={SIZE} total={prompts.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
-    </Page>
-  );
-}
+const FIELDS: FieldSpec[] = [
+  { name: 'name', label: 'Name', required: true },
+  { name: 'string', label: 'Template', kind: 'code', required: true, first: '[\n  {"role": "system", "content": "Be brief."},\n  {"role": "user", "content": "{{question}}"}\n]', help: 'A JSON array of messages, or the text of a completion, with {{variables}}.' },
+  { name: 'model', label: 'Model', first: 'gpt-4o-mini' },
+  { name: 'virtual_key', label: 'Provider', kind: 'choice', required: true, from: { path: '/v1/providers?page_size=1000', scope: 'providers.list', value: 'slug' } },
+  { name: 'parameters', label: 'Parameters, JSON', kind: 'json', first: '{}' },
+  { name: 'tools', label: 'Tools, JSON', kind: 'json' },
+  { name: 'tool_choice', label: 'Choice of tools', kind: 'either' },
+  { name: 'strict_variables', label: 'A request without one of the variables is refused', kind: 'flag' },
+  { name: 'version_description', label: 'What this version is for' },
+  { name: 'slug', label: 'Slug', only: 'make', placeholder: 'made of the name' },
+  { name: 'workspace_id', label: 'Workspace', kind: 'choice', only: 'make', placeholder: 'the default one, or that of your key', from: { path: '/v1/workspaces?page_size=1000', scope: 'workspaces.list', value: 'id' } },
+];
+const PUBLISH = 'Save and publish';
 
 export function PromptPage() {
   const named = useRoute().params.slug ?? '';
   return (
     <Named list="/v1/prompts" here="/console/prompts" named={named} mayList={may('prompts.list')}>
-      {(id) => <OnePrompt key={id} id={id} />}
+      {(id) => (id === 'new' ? <NewPrompt /> : <OnePrompt key={id} id={id} />)}
     </Named>
   );
 }
 
-function OnePrompt({ id }: { id: string }) {
-  const path = `/v1/prompts/${encodeURIComponent(id)}`;
-  const prompt = useGet(path);
-  const versions = useGet<{ data: Free[] }>(`${path}/versions?page_size=100`);
-  const [shown, setShown] = useState<number | null>(null);
-  const data = prompt.data;
-  const slug: string = data?.slug ?? id;
-  const [publishing, setPublishing] = useState<Free | null>(null);
-  const all = versions.data?.data ?? null;
-  const viewed = all?.find((version) => version.prompt_version === shown);
-  const publish = async (version: Free): Promise<void> => {
-    await call('PUT', `${path}/makeDefault`, { version: version.prompt_version });
-    notify(`Version ${version.prompt_version} is published: requests that name no version use it.`);
-    prompt.reload();
-    versions.reload();
+function NewPrompt() {
+  const { route } = useLocation();
+  const save = async (body: Free): Promise<void> => {
+    const made = await call('POST', '/v1/prompts', { parameters: {}, ...body });
+    notify('Saved and published: requests can name it now.');
+    route(`/console/prompts/${made.id}`);
   };
   return (
-    <Page title={data?.name ?? slug} lead={<code>{slug}</code>}>
-      <Problem error={prompt.error ?? versions.error} retry={prompt.reload} />
+    <Page title="New prompt" lead="Checked by the gateway when it is saved. Its first version is published at once.">
+      <Form fields={FIELDS} before={null} buttons={['Save']} save={save} />
+    </Page>
+  );
+}
+
+function OnePrompt({ id }: { id: string }) {
+  const { route } = useLocation();
+  const path = `/v1/prompts/${encodeURIComponent(id)}`;
+  const prompt = useGet(path);
+  const [round, setRound] = useState(0);
+  const [isRemoving, setRemoving] = useState(false);
+  const { data } = prompt;
+  const slug: string = data?.slug ?? id;
+  const save = async ({ version_description, ...body }: Free, button: string): Promise<void> => {
+    const isVersion = Object.keys(body).some((name) => name !== 'name');
+    await call('PUT', path, { ...body, ...(isVersion ? { patch: true, version_description } : {}) });
+    if (isVersion && button === PUBLISH) {
+      const { data: newest } = (await call('GET', `${path}/versions?page_size=1`)) as { data: Free[] };
+      await call('PUT', `${path}/makeDefault`, { version: newest[0]?.prompt_version });
+    }
+    notify(!isVersion ? 'Saved.' : button === PUBLISH ? 'Published: requests that name no version use it.' : 'Saved as a version, which is not published.');
+    prompt.reload();
+    setRound((round) => round + 1);
+  };
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    notify('Taken out of use.');
+    route('/console/prompts');
+  };
+  return (
+    <Page title={data?.name ?? slug} lead={<code>{slug}</code>} actions={data && may('prompts.delete') && <button type="button" class="danger" onClick={() => setRemoving(true)}>Take out of use</button>}>
+      <Problem error={prompt.error} retry={prompt.reload} />
+      {!data && !prompt.error && <Loading />}
       {data && (
         <>
-          <div class="card">
-            <Facts pairs={[['Model', data.model], ['Provider', data.virtual_key], ['Published version', integer(data.prompt_version)], ['What it is for', data.prompt_version_description], ['Parameters', JSON.stringify(data.parameters)]]} />
-          </div>
-          <Section title="Versions">
-            <Table
-              label="Versions"
-              rows={all}
-              id={(version) => String(version.prompt_version)}
-              empty="No version."
-              columns={[
-                { name: 'Version', isNumber: true, cell: (version) => integer(version.prompt_version) },
-                { name: '', cell: (version) => (version.prompt_version_status === 'active' ? <Badge tone="good">published</Badge> : '') },
-                { name: 'Labels', cell: (version) => (version.prompt_version_labels ?? []).join(', ') || '–' },
-                { name: 'What it is for', isLong: true, cell: (version) => version.prompt_version_description ?? '–' },
-                { name: 'Made', cell: (version) => <Ago at={version.created_at} /> },
-                { name: 'Template', cell: (version) => <button type="button" class="link" aria-expanded={shown === version.prompt_version} onClick={() => setShown(shown === version.prompt_version ? null : version.prompt_version)}>Show</button> },
-                { name: 'Change', cell: (version) => (may('prompts.publish') && version.prompt_version_status !== 'active' ? <button type="button" class="link" onClick={() => setPublishing(version)}>Publish</button> : '') },
-              ]}
-            />
-            {viewed && <Code label={`Template of version ${viewed.prompt_version}`} text={viewed.string} />}
-            {viewed && viewed.prompt_version_status !== 'active' && (
-              <>
-                <h3>Difference to the published version</h3>
-                <Diff label="Difference" before={data.string} after={viewed.string} />
-              </>
-            )}
-          </Section>
-          {publishing && (
-            <Confirm title={`Publish version ${publishing.prompt_version}?`} action="Publish" onConfirm={() => publish(publishing)} onClose={() => setPublishing(null)}>
-              <p>Requests that name no version use it from then on.</p>
-            </Confirm>
+          {may('prompts.update') ? (
+            <Section title={`Version ${data.prompt_version}, which is published`}>
+              <Form key={JSON.stringify(data) + round} fields={FIELDS} before={{ ...data, version_description: null }} buttons={[...(may('prompts.publish') ? [PUBLISH] : []), 'Save as a version']} save={save} />
+            </Section>
+          ) : (
+            <div class="card">
+              <Facts pairs={[['Model', data.model], ['Provider', data.virtual_key], ['Published version', data.prompt_version], ['What it is for', data.prompt_version_description], ['Parameters', JSON.stringify(data.parameters)]]} />
+              <Code label="Template" text={data.string} />
+            </div>
           )}
-          {may('prompts.render') && <Render path={path} variables={data.variable_components?.variables ?? []} />}
+          {may('prompts.render') && <Render path={path} variables={data.variable_components?.variables ?? []} isChat={data.string.trim().startsWith('[')} target={data.virtual_key} />}
+          <Versions key={round} path={path} current={data} number="prompt_version" hasLabels reload={prompt.reload} />
         </>
+      )}
+      {isRemoving && (
+        <Confirm title="Take this prompt out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(false)}>
+          <p>Requests that name it are refused from then on.</p>
+        </Confirm>
       )}
     </Page>
   );
 }
 
-function Render({ path, variables }: { path: string; variables: (string | Free)[] }) {
+function Render({ path, variables, isChat, target }: { path: string; variables: (string | Free)[]; isChat: boolean; target: string | null }) {
+  const { route } = useLocation();
   const names = variables.map((variable) => (typeof variable === 'string' ? variable : variable.name));
   const [text, setText] = useState(() => JSON.stringify(Object.fromEntries(names.map((name) => [name, ''])), null, 2));
   const [rendered, setRendered] = useState<Free | null>(null);
   const [error, setError] = useState<Error | null>(null);
-  const run = async (): Promise<void> => {
+  const run = async (then?: (body: Free) => void): Promise<void> => {
     setError(null);
     try {
-      setRendered((await call('POST', `${path}/render`, { variables: JSON.parse(text) as unknown })).data);
+      const { data } = await call('POST', `${path}/render`, { variables: JSON.parse(text) as unknown });
+      setRendered(data);
+      then?.(data);
     } catch (why) {
       setRendered(null);
       setError(why as Error);
     }
   };
+  const play = (body: Free): void => {
+    handOver({ body, target: target ? `@${target}` : '' });
+    route('/console/playground');
+  };
   return (
-    <Section title="Render">
+    <Section title="Try it">
       <Area label="Variables, JSON" isCode rows={Math.min(12, names.length + 3)} value={text} onInput={setText} />
       <div class="actions">
-        <button type="button" onClick={run}>
+        <button type="button" onClick={() => run()}>
           Render
         </button>
+        {isChat && may('completions.write') && (
+          <button type="button" onClick={() => run(play)}>
+            Send it in the playground
+          </button>
+        )}
       </div>
       <Problem error={error} />
       {rendered && <Code label="Rendered request" text={JSON.stringify(rendered, null, 2)} />}

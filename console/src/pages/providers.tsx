@@ -2,18 +2,49 @@
 import { useMemo, useState } from 'preact/hooks';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { cents, integer, milliseconds, percent } from '../format.ts';
-import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useFilters, useGet } from '../hooks.ts';
 import { query, rangeParams } from '../ranges.ts';
-import { Ago, Area, Badge, Confirm, Dialog, Page, Problem, Range, Section, Table, TextField, type Tone } from '../ui.tsx';
+import { Ago, Badge, Confirm, Facts, Page, Problem, Range, Section, Table, type Tone } from '../ui.tsx';
 
 type Provider = Item<'/v1/providers'>;
 const STATES: Record<string, Tone> = { closed: 'good', open: 'bad', half_open: 'warn' };
 
+const requestsOf = (provider: Free, range = '24h'): string => `/console/requests${query({ provider: provider.slug, workspace: self.value?.workspace_id ? '' : provider.workspace_id, range })}`;
+
+/** What is to be known of one provider besides its fields; whether it responds is tried by a request. */
+export function ProviderState({ data }: { data: Free }) {
+  const account = useGet(data.origin === 'store' && may('virtual_keys.read') ? `/v1/virtual-keys/${data.id}` : null);
+  const targets = useGet<{ targets: Free[] }>(may('targets.read') ? '/v1/targets' : null, 5);
+  const own = (targets.data?.targets ?? []).filter((target) => target.slug === data.slug && target.state);
+  return (
+    <Section
+      title="How it is now"
+      actions={
+        <>
+          {may('completions.write') && <a class="button" href={`/console/playground${query({ target: `@${data.slug}` })}`}>Try it in the playground</a>}
+          {may('logs.list') && <a class="button" href={requestsOf(data)}>Its requests</a>}
+        </>
+      }
+    >
+      <div class="card">
+        <Facts
+          pairs={[
+            ['Status', <Badge tone={data.status === 'active' ? 'good' : 'bad'}>{data.status}</Badge>],
+            ['Key', data.masked_key && <code>{data.masked_key}</code>],
+            ['Changed', <Ago at={data.last_updated_at} />],
+            ['Integration', data.integration_id],
+            ['What else the account has', account.data && JSON.stringify(account.data.model_config)],
+            ['Circuits', own.map((target) => `${target.config} ${target.index}: ${target.state.replace('_', ' ')}`).join(', ') || (targets.data ? 'none is kept' : '')],
+          ]}
+        />
+      </div>
+    </Section>
+  );
+}
+
 export function Providers() {
   const [filters, setFilters] = useFilters();
   const range = filters.range ?? '24h';
-  const [isAdding, setAdding] = useState(false);
-  const [removing, setRemoving] = useState<Provider | null>(null);
   const minute = Math.floor(Date.now() / 60_000);
   const params = useMemo(() => query(rangeParams(filters.range, '24h')), [filters.range, minute]);
   const providers = useGet<{ data: Provider[] }>(may('providers.list') ? `/v1/providers${query({ page_size: 1000 })}` : null);
@@ -26,11 +57,6 @@ export function Providers() {
     notify(reset === 1 ? 'One circuit is closed again.' : `${integer(reset)} circuits are closed again.`);
     targets.reload();
   };
-  const remove = async (): Promise<void> => {
-    await call('DELETE', `/v1/providers/${encodeURIComponent(removing?.id ?? '')}`);
-    notify('Taken out of use.');
-    providers.reload();
-  };
   return (
     <Page
       title="Providers and targets"
@@ -38,7 +64,7 @@ export function Providers() {
       actions={
         <>
           <Range value={range} onChange={(range) => setFilters({ range })} />
-          {may('virtual_keys.create') && <button type="button" class="primary" onClick={() => setAdding(true)}>Add a provider</button>}
+          {may('providers.create') && <a class="button primary" href="/console/providers/new">New provider</a>}
         </>
       }
     >
@@ -49,19 +75,18 @@ export function Providers() {
             label="Providers"
             rows={rowsOf(providers, 'data')}
             id={(provider) => provider.id ?? provider.slug}
-            empty="No provider yet. Add one with its key, or write it into the settings file."
+            empty="No provider yet. Make one with its key, or write it into the settings file."
             columns={[
-              { name: 'Slug', isLong: true, cell: (provider) => <a href={`/console/requests${query({ provider: provider.slug, workspace: self.value?.workspace_id ? '' : provider.workspace_id, range })}`}>@{provider.slug}</a> },
+              { name: 'Slug', isLong: true, cell: (provider) => <a href={`/console/providers/${provider.id ?? encodeURIComponent(provider.slug)}`}>@{provider.slug}</a> },
               { name: 'Name', isLong: true, cell: (provider) => provider.name },
               { name: 'Vendor', cell: (provider) => provider.provider },
               { name: 'Key', cell: (provider) => (provider.masked_key ? <code>{provider.masked_key}</code> : provider.origin === 'settings' ? <span class="muted">in the settings file</span> : '–') },
               { name: 'Status', cell: (provider) => <Badge tone={provider.status === 'active' ? 'good' : 'bad'}>{provider.status}</Badge> },
-              { name: 'Requests', isNumber: true, cell: (provider) => integer(sum(provider.slug)?.requests ?? 0) },
+              { name: 'Requests', isNumber: true, cell: (provider) => <a href={requestsOf(provider, range)}>{integer(sum(provider.slug)?.requests ?? 0)}</a> },
               { name: 'Errors', isNumber: true, cell: (provider) => { const group = sum(provider.slug); return group ? percent((100 * group.error_count) / group.requests) : '–'; } },
               { name: 'Latency, p95', isNumber: true, cell: (provider) => milliseconds(sum(provider.slug)?.p95_latency) },
               { name: 'Cost', isNumber: true, cell: (provider) => cents(sum(provider.slug)?.cost) },
               { name: 'Models', isLong: true, cell: (provider) => provider.allowed_models?.join(', ') ?? 'all' },
-              { name: 'Change', cell: (provider) => (provider.origin === 'store' && may('providers.delete') ? <button type="button" class="link" onClick={() => setRemoving(provider)}>Take out of use</button> : '') },
             ]}
           />
         </Section>
@@ -89,7 +114,6 @@ export function Providers() {
           />
         </Section>
       )}
-      {isAdding && <Add onClose={() => { setAdding(false); providers.reload(); }} />}
       {closing && (
         <Confirm title="Close circuits?" action="Close" onConfirm={() => reset(closing.body)} onClose={() => setClosing(null)}>
           <p>
@@ -97,60 +121,7 @@ export function Providers() {
           </p>
         </Confirm>
       )}
-      {removing && (
-        <Confirm title="Take this provider out of use?" action="Take out of use" onConfirm={remove} onClose={() => setRemoving(null)}>
-          <p>
-            Requests and configs that name <code>@{removing.slug}</code> are refused from then on.
-          </p>
-        </Confirm>
-      )}
     </Page>
   );
 }
 
-function Add({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('');
-  const [slug, setSlug] = useState('');
-  const [vendor, setVendor] = useState('openai');
-  const [key, setKey] = useState('');
-  const [more, setMore] = useState('');
-  const [error, setError] = useState<Error | null>(null);
-  const [isBusy, run] = useBusy();
-  const add = async (): Promise<void> => {
-    setError(null);
-    try {
-      const configurations = more.trim() ? { configurations: JSON.parse(more) as unknown } : {};
-      await call('POST', '/v1/virtual-keys', { name, provider: vendor, ...(slug ? { slug } : {}), ...(key ? { key } : {}), ...configurations });
-      notify('Added: requests can name it now.');
-      onClose();
-    } catch (why) {
-      setError(why as Error);
-    }
-  };
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    void run(add);
-  };
-  return (
-    <Dialog title="Add a provider" onClose={onClose}>
-      <form class="form" onSubmit={submit}>
-        <div class="row">
-          <TextField label="Name" value={name} onInput={setName} required autofocus />
-          <TextField label="Slug" value={slug} onInput={setSlug} placeholder="made of the name" />
-        </div>
-        <TextField label="Vendor" value={vendor} onInput={setVendor} required help="As in docs/providers.md: openai, anthropic, vertex-ai, bedrock, azure-openai …" />
-        <TextField label="Key" type="password" autocomplete="off" value={key} onInput={setKey} help="The provider's key. It is kept encrypted and never shown." />
-        <Area label="What else the account has, JSON" isCode rows={4} value={more} onInput={setMore} help={'Such as {"custom_host": "https://…"} or {"aws_region": "eu-central-1"}.'} />
-        <Problem error={error} />
-        <div class="actions end">
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="primary" disabled={isBusy}>
-            Add
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
-}

@@ -6,7 +6,7 @@ import { curl, dataBase } from '../curl.ts';
 import { bytes, cents, integer, milliseconds } from '../format.ts';
 import { useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
-import { handOver } from './explain.tsx';
+import { handOver } from '../given.ts';
 import { Badge, Code, Copy, Facts, Page, Problem, Section, Status, Table, Time } from '../ui.tsx';
 
 export function RequestPage() {
@@ -76,9 +76,15 @@ function Actions({ log }: { log: Free }) {
   else if (log.metrics.virtual_key) headers['x-gateway-provider'] = `@${log.metrics.virtual_key}`;
   const text = curl(dataBase(), log.request.url, log.request.method, headers, body ?? (log.request.method === 'POST' ? {} : undefined));
   const described = { method: log.request.method, path: log.request.url, headers, ...(body === undefined ? { body: { model: log.metrics.requested_model ?? log.metrics.ai_model, messages: [{ role: 'user', content: 'Hello' }] } } : { body }) };
+  const isChat = /\/chat\/completions$/.test(log.request.url) && typeof body === 'object';
   return (
     <>
       <Copy text={text} label="Copy as curl" />
+      {isChat && may('completions.write') && (
+        <a class="button" href="/console/playground?two=1" onClick={() => handOver({ body, target: headers['x-gateway-config'] ?? headers['x-gateway-provider'] ?? '' })}>
+          Send it again
+        </a>
+      )}
       {may('explain.read') && (
         <a class="button" href="/console/explain" onClick={() => handOver(described)}>
           Explain

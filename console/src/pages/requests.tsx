@@ -40,7 +40,7 @@ export function logParams(filters: Free): Free {
   };
 }
 
-const COLUMNS: Column<Free>[] = [
+export const COLUMNS: Column<Free>[] = [
   { name: 'Time', cell: (log) => <a href={`/console/requests/${log.id}`}><Time at={log.created_at} /></a> },
   { name: 'Status', cell: (log) => <Status code={log.response_status_code} /> },
   { name: 'Notes', cell: (log) => <>{log.retry_success_count > 0 && <Badge>{integer(log.retry_success_count)} retries</Badge>} {log.mode === 'fallback' && <Badge>fallback</Badge>} {log.error_code && <Badge tone="bad">{log.error_code}</Badge>}</> },

@@ -1,0 +1,189 @@
+// What operators edit: policies, providers, workspaces, people, names of models, prompts; by mouse and by keyboard; and what a key that may
+// only read sees of it.
+import assert from 'node:assert/strict';
+import { api, key, problemsOf, ready, settled, signIn, url } from './common.mjs';
+
+const LISTS = ['limits', 'workspaces', 'users', 'models', 'prompts', 'configs', 'guardrails', 'mcp', 'batches', 'providers', 'cache', 'my-key', 'nodes', 'node'];
+
+async function opened(browser, as = key, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, baseURL: url, ...options });
+  const page = await context.newPage();
+  await ready(page);
+  const problems = problemsOf(page);
+  await signIn(page, as);
+  return { context, page, problems };
+}
+
+/** A store in which nothing was made yet: each list says what to do. */
+export async function fresh(browser) {
+  const { context, page, problems } = await opened(browser);
+  for (const path of LISTS) {
+    await page.goto(`/console/${path}`);
+    await page.locator('h1').waitFor();
+    await settled(page);
+    assert.equal(await page.getByRole('alert').count(), 0, path);
+    for (const text of await page.locator('.empty').allInnerTexts()) assert.ok(text.length > 12, `${path}: ${text}`);
+  }
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** A key that may read everything and change nothing. */
+export async function viewer(browser, pages) {
+  const { scopes } = await api('GET', '/v1/api-keys/self');
+  const reading = scopes.filter((scope) => /\.(list|read|view)$/.test(scope));
+  const made = await api('POST', '/v1/api-keys/organisation/service', { name: 'viewer', scopes: reading });
+  const { context, page, problems } = await opened(browser, made.key, { viewport: { width: 390, height: 844 } });
+  const changes = [];
+  page.on('request', (request) => {
+    if (!['GET', 'HEAD'].includes(request.method())) changes.push(`${request.method()} ${request.url()}`);
+  });
+  for (const path of pages) {
+    await page.goto(`/console/${path}`);
+    await page.locator('h1').waitFor();
+    await settled(page);
+    const offered = await page.locator('main :is(button, a.button)').filter({ hasText: /^(Save$|Publish|New |Make |Revoke|Rotate|Archive|Take out|Remove|Raise|Delete|Add$|Count from|Empty|Close)/ }).allInnerTexts();
+    assert.deepEqual(offered, [], `${path}: a key that may only read is offered a change`);
+    const width = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+    assert.ok(width[0] <= width[1], `${path}: ${width[0]} px wide in ${width[1]}`);
+  }
+  assert.deepEqual([problems, changes], [[], []]);
+  await context.close();
+}
+
+export async function editing(browser) {
+  const { context, page, problems } = await opened(browser);
+  const field = (name) => page.locator('main').getByLabel(name, { exact: true });
+  const save = async (name = 'Save') => page.locator('main').getByRole('button', { name, exact: true }).click();
+  const title = (name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+  const idOf = () => decodeURIComponent(new URL(page.url()).pathname.split('/').pop());
+
+  // By the keyboard alone: to the limits, a new budget, saved from within its last field.
+  await page.keyboard.press('g');
+  await page.keyboard.press('l');
+  await title('Limits');
+  await page.getByRole('link', { name: 'New budget' }).waitFor();
+  await page.keyboard.press('n');
+  await title('New budget');
+  await field('Name').focus();
+  await page.keyboard.type('each team');
+  await field('Limit').fill('20');
+  await field('Requests that it limits').fill('metadata.team = *\nmodel != gpt-5, o3');
+  await field('A bucket for each').fill('metadata.team');
+  await page.keyboard.press('Control+Enter');
+  await title('each team');
+  const budget = `/v1/policies/usage-limits/${idOf()}`;
+  const kept = await api('GET', budget);
+  assert.deepEqual([kept.conditions, kept.group_by, kept.credit_limit], [[{ key: 'metadata.team', value: '*' }, { key: 'model', excludes: ['gpt-5', 'o3'] }], [{ key: 'metadata.team' }], 20]);
+
+  // Refused: what was written stays, and the field that is wrong has the focus. A session that ends takes nothing.
+  await field('Requests that it limits').fill('colour = red');
+  await save();
+  await page.getByRole('alert').waitFor();
+  assert.equal(await field('Requests that it limits').inputValue(), 'colour = red');
+  assert.equal(await field('Requests that it limits').evaluate((area) => area === document.activeElement), true);
+  await field('Requests that it limits').fill('metadata.team = a');
+  await field('Limit').fill('25');
+  await context.clearCookies();
+  await save();
+  await page.getByText('The session has ended: sign in again.').waitFor();
+  await page.getByLabel('Service key').fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal(await field('Limit').inputValue(), '25');
+  await save();
+  await page.getByText('Saved: it is in force.').waitFor();
+  assert.equal((await api('GET', budget)).credit_limit, 25);
+  await page.getByRole('button', { name: 'Raise for some days' }).click();
+  await page.getByRole('dialog').getByLabel('So much more than the limit').fill('5');
+  await page.getByRole('dialog').getByRole('button', { name: 'Raise' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  const { raise } = await api('GET', budget);
+  assert.equal(raise.amount, 5);
+  assert.ok(Math.abs(new Date(raise.until) - Date.now() - 7 * 86_400_000) < 3_600_000, raise.until);
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+  await title('Limits');
+  assert.equal((await api('GET', '/v1/policies/usage-limits?status=active&name=each%20team')).total, 0);
+
+  // A provider, whose new key is sent and never shown.
+  await page.goto('/console/providers/new');
+  await field('Name').fill('Second account');
+  await field('Slug').fill('second');
+  await field('Key').fill('sk-first-0123456789');
+  await save();
+  await title('Second account');
+  await field('Key').fill('sk-other-0123456xyz');
+  await field('Models').fill('gpt-4o-mini, gpt-4o');
+  await save();
+  await page.getByText('sk*****xyz').waitFor();
+  assert.equal(await field('Key').inputValue(), '');
+  assert.ok(!(await page.content()).includes('sk-other'), 'the page keeps a credential');
+  assert.deepEqual((await api('GET', '/v1/providers/second')).allowed_models, ['gpt-4o-mini', 'gpt-4o']);
+
+  // A workspace with a limit and a member, who was invited.
+  await page.goto('/console/users/invites/new');
+  await field('Address').fill('ann@example.com');
+  await save();
+  await page.getByRole('button', { name: 'Accept for the person' }).click();
+  await title('ann@example.com');
+  await page.goto('/console/workspaces/new');
+  await field('Name').fill('Research');
+  await field('Budget, $').fill('9');
+  await save();
+  await title('Research');
+  const workspace = idOf();
+  await page.getByLabel('User', { exact: true }).selectOption({ label: 'ann@example.com' });
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByLabel('Role of ann@example.com').selectOption('manager');
+  await page.getByText('Saved.').waitFor();
+  assert.equal((await api('GET', `/v1/admin/workspaces/${workspace}/users`)).data[0].role, 'manager');
+  assert.equal([(await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits].flat()[0].credit_limit, 9);
+
+  // A name of models: a text, then a config.
+  await page.goto('/console/models/new');
+  await field('Name').fill('fast');
+  await field('Stands for').fill('@emulator/gpt-4o-mini');
+  await save();
+  await title('fast');
+  await field('Stands for').fill('{"provider": "@emulator"');
+  await save();
+  await page.getByText(/^Stands for, line 1:/).waitFor();
+  await field('Stands for').fill('{"provider": "@emulator"}');
+  await save();
+  await page.getByText('Saved: it is in force.').waitFor();
+  assert.deepEqual((await api('GET', `/v1/model-names/${idOf()}`)).to, { provider: '@emulator' });
+
+  // A prompt: made, a version that is not published, one that is, a label, and what it becomes.
+  await page.goto('/console/prompts/new');
+  await field('Name').fill('Greeting');
+  await field('Provider').selectOption('emulator');
+  await save();
+  await title('Greeting');
+  const prompt = `/v1/prompts/${idOf()}`;
+  await field('Template').fill('[{"role": "user", "content": "Hello {{who}}"}]');
+  await save('Save as a version');
+  await page.getByText('Saved as a version, which is not published.').waitFor();
+  assert.equal((await api('GET', prompt)).prompt_version, 1);
+  await field('Template').fill('[{"role": "user", "content": "Good day {{who}}"}]');
+  await save('Save and publish');
+  await page.getByRole('heading', { name: 'Version 3, which is published' }).waitFor();
+  assert.ok((await api('GET', prompt)).string.includes('Good day'));
+  await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Show' }).click();
+  await page.getByLabel('Give it a label').selectOption({ label: 'staging' });
+  await page.getByRole('row', { name: /^2 .*staging/ }).waitFor();
+  await field('Variables, JSON').fill('{"who": "Ann"}');
+  await save('Render');
+  await page.getByLabel('Rendered request').getByText('Good day Ann').waitFor();
+
+  // Rows by the keyboard, and the list of its keys.
+  await page.goto('/console/workspaces');
+  await page.getByRole('link', { name: 'Research' }).waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/workspaces\/[0-9a-f-]{36}$/);
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys of the keyboard' }).waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}

@@ -1,0 +1,112 @@
+// A form that a table of fields describes: it sends what was written or changed, and keeps it where the gateway refuses it.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { ApiError, type Free, may } from './client.ts';
+import { type FieldSpec, type Input, bodyOf, inputOf, shownFields } from './fields.ts';
+import { useBusy, useGet } from './hooks.ts';
+import { LimitFields, isSimple, limitChanges, limitInput } from './limit_form.tsx';
+import { Area, Choice, Field, Problem, TextField } from './ui.tsx';
+
+/** Those of more than a line. */
+const AREAS: (string | undefined)[] = ['area', 'code', 'json', 'either', 'conditions', 'roles'];
+
+interface FormProps {
+  fields: FieldSpec[];
+  /** What is changed; `null`: a new one is made. */
+  before: Free | null;
+  /** Whether it has `usage_limits` and `rate_limits` of its own. */
+  hasLimits?: boolean | undefined;
+  /** What its buttons say; `save` gets which of them it was. */
+  buttons: string[];
+  save: (body: Free, button: string) => Promise<unknown>;
+  children?: ComponentChildren;
+}
+
+export function Form({ fields: all, before, hasLimits = false, buttons, save, children }: FormProps) {
+  const fields = useMemo(() => shownFields(all, before === null), [all, before === null]);
+  const begun = useMemo(() => inputOf(fields, before), [fields, before]);
+  const limitsBegun = useMemo(() => limitInput(before ?? {}), [before]);
+  const [input, setInput] = useState<Input>(begun);
+  const [limits, setLimits] = useState(limitsBegun);
+  const [error, setError] = useState<Error | null>(null);
+  const [isBusy, run] = useBusy();
+  const form = useRef<HTMLFormElement>(null);
+  const withLimits = hasLimits && (before === null || isSimple(before));
+  const isChanged = JSON.stringify([input, limits]) !== JSON.stringify([begun, limitsBegun]);
+  useKept(isChanged && !isBusy);
+
+  const send = async (button: string): Promise<void> => {
+    setError(null);
+    try {
+      const changes = withLimits ? limitChanges(limits, limitsBegun) : {};
+      await save({ ...bodyOf(fields, input, before), ...changes }, button);
+    } catch (why) {
+      setError(why as Error);
+      // To the first field that is wrong.
+      const wrong = why instanceof ApiError ? why.details.map((detail) => fields.findIndex((field) => detail.path.startsWith(field.name))).filter((at) => at >= 0) : [];
+      if (wrong.length > 0) form.current?.querySelector<HTMLElement>(`[data-field="${Math.min(...wrong)}"] :is(input, textarea, select)`)?.focus();
+    }
+  };
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    void run(() => send((event.submitter as HTMLButtonElement | null)?.value || (buttons[0] ?? '')));
+  };
+  const keys = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
+  };
+  return (
+    <form class="form card" ref={form} onSubmit={submit} onKeyDown={keys}>
+      <div class="fields">
+        {fields.map((field, at) => (
+          <div key={field.name} data-field={at} class={AREAS.includes(field.kind) || field.kind === 'flag' || field.name === 'name' || (field.help?.length ?? 0) > 60 ? 'whole' : ''}>
+            <One field={field} value={input[field.name] ?? ''} onInput={(value) => setInput((input) => ({ ...input, [field.name]: value }))} />
+          </div>
+        ))}
+      </div>
+      {hasLimits && <LimitFields input={limits} set={setLimits} withLimits={withLimits} hasExpiry={false} />}
+      {children}
+      <Problem error={error} />
+      <div class="actions">
+        {buttons.map((button, at) => (
+          <button key={button} type="submit" value={button} class={at === 0 ? 'primary' : ''} disabled={isBusy || (before !== null && !isChanged)}>
+            {button}
+          </button>
+        ))}
+        {isChanged && before !== null && (
+          <button type="button" onClick={() => { setInput(begun); setLimits(limitsBegun); setError(null); }}>
+            Undo changes
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+/** The browser asks before it closes a page on which something is written and not saved. */
+export function useKept(isWritten: boolean): void {
+  useEffect(() => {
+    if (!isWritten) return;
+    const stay = (event: Event): void => event.preventDefault();
+    window.addEventListener('beforeunload', stay);
+    return () => window.removeEventListener('beforeunload', stay);
+  }, [isWritten]);
+}
+
+function One({ field, value, onInput }: { field: FieldSpec; value: string; onInput: (value: string) => void }) {
+  const { label, help, kind = 'text', from } = field;
+  const found = useGet<{ data: Free[] }>(from && may(from.scope) ? from.path : null);
+  const options = field.options ?? found.data?.data.map((row): [string, string] => [String(row[from?.value ?? ''] ?? ''), row.name ?? row.email]);
+  if (kind === 'choice' && options) return <Choice label={label} help={help} value={value} options={field.required && value ? options : [['', field.placeholder ?? (field.required ? 'choose one' : 'none')], ...options]} onChange={onInput} />;
+  if (kind === 'flag') {
+    return (
+      <div class="check">
+        <Field label={label} help={help}>
+          {(id, described) => <input id={id} type="checkbox" aria-describedby={described} checked={value === 'true'} onChange={(event) => onInput(event.currentTarget.checked ? 'true' : '')} />}
+        </Field>
+      </div>
+    );
+  }
+  if (AREAS.includes(kind)) return <Area label={label} help={help} isCode={kind !== 'area'} rows={Math.max(kind === 'code' ? 10 : 3, Math.min(20, value.split('\n').length + 1))} value={value} onInput={onInput} />;
+  const type = { number: 'number', time: 'datetime-local', secret: 'password' }[kind as string] ?? 'text';
+  return <TextField label={label} help={help} type={type} value={value} onInput={onInput} {...(kind === 'number' ? { min: '0', step: 'any' } : {})} {...(kind === 'secret' ? { autocomplete: 'off' } : {})} required={field.required ?? false} placeholder={field.placeholder ?? ''} />;
+}
