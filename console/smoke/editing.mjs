@@ -54,7 +54,9 @@ export async function viewer(browser, pages) {
 export async function editing(browser) {
   const { context, page, problems } = await opened(browser);
   const field = (name) => page.locator('main').getByLabel(name, { exact: true });
-  const save = async (name = 'Save') => page.locator('main').getByRole('button', { name, exact: true }).click();
+  const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
+  /** Until the gateway has responded to it. */
+  const save = async (name = 'Save') => Promise.all([page.waitForResponse((response) => response.request().method() !== 'GET'), press(name)]);
   const title = (name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
   const idOf = () => decodeURIComponent(new URL(page.url()).pathname.split('/').pop());
 
@@ -92,7 +94,6 @@ export async function editing(browser) {
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.equal(await field('Limit').inputValue(), '25');
   await save();
-  await page.getByText('Saved: it is in force.').waitFor();
   assert.equal((await api('GET', budget)).credit_limit, 25);
   await page.getByRole('button', { name: 'Raise for some days' }).click();
   await page.getByRole('dialog').getByLabel('So much more than the limit').fill('5');
@@ -147,11 +148,10 @@ export async function editing(browser) {
   await save();
   await title('fast');
   await field('Stands for').fill('{"provider": "@emulator"');
-  await save();
+  await press('Save');
   await page.getByText(/^Stands for, line 1:/).waitFor();
   await field('Stands for').fill('{"provider": "@emulator"}');
   await save();
-  await page.getByText('Saved: it is in force.').waitFor();
   assert.deepEqual((await api('GET', `/v1/model-names/${idOf()}`)).to, { provider: '@emulator' });
 
   // A prompt: made, a version that is not published, one that is, a label, and what it becomes.
@@ -172,9 +172,32 @@ export async function editing(browser) {
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Show' }).click();
   await page.getByLabel('Give it a label').selectOption({ label: 'staging' });
   await page.getByRole('row', { name: /^2 .*staging/ }).waitFor();
-  await field('Variables, JSON').fill('{"who": "Ann"}');
-  await save('Render');
-  await page.getByLabel('Rendered request').getByText('Good day Ann').waitFor();
+  const address = page.url();
+
+  // A key of the workspace renders it, and sends it.
+  const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'of prompts', scopes: ['prompts.list', 'prompts.read', 'prompts.render', 'completions.write', 'logs.list', 'logs.view'] });
+  const second = await opened(browser, client.key);
+  await second.page.goto(address);
+  await second.page.getByLabel('Variables, JSON').fill('{"who": "Ann"}');
+  await second.page.getByRole('button', { name: 'Render' }).click();
+  await second.page.getByLabel('Rendered request').getByText('Good day Ann').waitFor();
+  await second.page.getByRole('button', { name: 'Send it in the playground' }).click();
+  await second.page.getByRole('heading', { level: 1, name: 'Playground' }).waitFor();
+  assert.match(await second.page.getByLabel('Body, JSON').inputValue(), /Good day Ann/);
+  await second.page.getByRole('button', { name: 'Send', exact: true }).click();
+  await second.page.locator('.answer', { hasText: 'quick brown fox' }).waitFor();
+
+  // The request that was sent, again, at two targets.
+  await second.page.getByRole('link', { name: 'The request' }).click();
+  await second.page.getByRole('link', { name: 'Send it again' }).click();
+  await second.page.getByLabel('Config or @provider, 2').fill('@emulator');
+  assert.match(await second.page.getByLabel('Body, JSON').inputValue(), /Good day Ann/);
+  await second.page.getByRole('button', { name: 'Send', exact: true }).click();
+  await second.page.locator('.answer', { hasText: 'quick brown fox' }).nth(1).waitFor();
+  await second.page.goto('/console/my-key');
+  await second.page.locator('main tbody tr').nth(2).waitFor();
+  assert.deepEqual(second.problems, []);
+  await second.context.close();
 
   // Rows by the keyboard, and the list of its keys.
   await page.goto('/console/workspaces');
@@ -184,6 +207,20 @@ export async function editing(browser) {
   await page.waitForURL(/\/workspaces\/[0-9a-f-]{36}$/);
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys of the keyboard' }).waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+/** Another build behind an open page: the page says so, and takes nothing away. */
+export async function upgraded(browser) {
+  const { context, page, problems } = await opened(browser);
+  await page.clock.install();
+  await page.goto('/console/workspaces/new');
+  await page.getByLabel('Name', { exact: true }).fill('half written');
+  await page.route(/\/console\/$/, (route) => route.fulfill({ contentType: 'text/html', body: '<script src="/console/app-other.js"></script>' }));
+  await page.clock.fastForward(61_000);
+  await page.getByText('The gateway was upgraded.').waitFor();
+  assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'half written');
   assert.deepEqual(problems, []);
   await context.close();
 }

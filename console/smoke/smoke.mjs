@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { api, key, problemsOf, ready, settled, signIn, url } from './common.mjs';
-import { editing, fresh, viewer } from './editing.mjs';
+import { editing, fresh, upgraded, viewer } from './editing.mjs';
 import { journeys } from './journeys.mjs';
 
 const isFull = process.env.FULL === '1';
@@ -72,9 +72,10 @@ try {
     assert.deepEqual(problems, []);
     await context.close();
   }
-  await viewer(browser, [...pages.filter((path) => !path.endsWith('new') && path !== 'none')]);
+  await viewer(browser, isFull ? pages.filter((path) => !path.endsWith('new') && path !== 'none') : [...ones, 'limits', 'prompts', 'users', 'providers', `keys/${named.id}`, `configs/${config.slug}`, 'cache', 'nodes']);
   await journeys(browser);
   await editing(browser);
+  await upgraded(browser);
   console.log(`the console: ${isFull ? 'every page in every form' : 'every page'}, and its journeys`);
 } finally {
   await browser.close();

@@ -70,7 +70,7 @@ export async function call<T = Free>(method: string, path: string, body?: unknow
   const response = await send(method, path, body, options);
   if (response.status === 401 && options.key === undefined && endSession()) throw new ApiError(401, 'The session had ended, and nothing was done. Do it again.');
   // Of a gateway that is not ready, what it says of itself is the content.
-  const isContent = response.ok || (response.status === 503 && path === '/readyz');
+  const isContent = response.ok || (response.status === 503 && path.startsWith('/readyz'));
   if (!isContent) throw await failure(response);
   return (await response.json()) as T;
 }

@@ -3,6 +3,7 @@ import type { Free } from './client.ts';
 import type { FieldSpec } from './fields.ts';
 import { ago, integer } from './format.ts';
 import type { Kind } from './objects.tsx';
+import { Workspace } from './names.tsx';
 import { isRaised } from './raise.tsx';
 import { amount } from './usage.tsx';
 import { Ago, Badge, type Column, type Tone } from './ui.tsx';
@@ -16,6 +17,7 @@ export const RATE_UNITS: [string, string][] = [['rps', 'a second'], ['rpm', 'a m
 const unit = (name: string): string => RATE_UNITS.find(([id]) => id === name)?.[1] ?? name;
 const keysOf = (list: Free[] | null): string => (list ?? []).map((one) => (typeof one === 'string' ? one : one.key)).join(', ') || 'all together';
 const conditions = (list: Free[] | null): string => (list ?? []).map((one) => `${one.key} ${one.excludes ? 'is not' : 'is'} ${[one.value ?? one.excludes].flat().join(' or ')}`).join(', ') || 'every request';
+const ofWorkspace = { name: 'Workspace', isLong: true, cell: (row: Free) => <Workspace id={row.workspace_id} /> };
 const changed = { name: 'Changed', cell: (row: Free) => <Ago at={row.last_updated_at} /> };
 
 const NAMED: Column<Free>[] = [
@@ -49,6 +51,7 @@ export const BUDGETS: Kind = {
     { name: 'Of', isLong: true, cell: (policy) => conditions(policy.conditions) },
     { name: 'Starts anew', cell: (policy) => (policy.next_usage_reset_at ? ago(policy.next_usage_reset_at) : 'never') },
     { name: 'Hard', cell: (policy) => (policy.hard ? 'yes' : 'no') },
+    ofWorkspace,
   ],
   fields: [
     NAME,
@@ -84,6 +87,7 @@ export const RATES: Kind = {
     { name: 'Limit', isNumber: true, cell: (policy) => `${integer(policy.value)} ${policy.type} ${unit(policy.unit)}` },
     { name: 'For each', cell: (policy) => keysOf(policy.group_by) },
     { name: 'Of', isLong: true, cell: (policy) => conditions(policy.conditions) },
+    ofWorkspace,
   ],
   fields: [
     NAME,
@@ -314,7 +318,7 @@ export const PROMPTS: Kind = {
   scope: 'prompts',
   search: 'search',
   empty: 'No stored prompt. A new one has variables and versions, and clients name it by slug.',
-  columns: [...NAMED, { name: 'Model', isLong: true, cell: (row) => row.model ?? '–' }, changed],
+  columns: [...NAMED, { name: 'Model', isLong: true, cell: (row) => row.model ?? '–' }, ofWorkspace, changed],
   fields: [],
 };
 
@@ -330,6 +334,7 @@ export const CONFIGS: Kind = {
     ...NAMED,
     { name: 'Kept in', cell: (config) => (config.origin === 'settings' ? 'settings file' : 'store') },
     { name: '', cell: (config) => (config.is_default ? <Badge tone="good">default of its workspace</Badge> : '') },
+    ofWorkspace,
     changed,
     { name: 'By', isLong: true, cell: (config) => config.updated_by ?? '–' },
   ],

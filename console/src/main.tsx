@@ -195,7 +195,33 @@ function Notices() {
   );
 }
 
+/** An upgrade under an open page: its files are others then. */
+function useUpgrade(): boolean {
+  const [isOld, setOld] = useState(false);
+  useEffect(() => {
+    const own = document.querySelector('script[src]')?.getAttribute('src') ?? '';
+    const look = async (): Promise<void> => {
+      const page = await fetch('/console/', { cache: 'no-store' }).then((response) => (response.ok ? response.text() : null), () => null);
+      if (page?.includes('<script') && !page.includes(own)) setOld(true);
+    };
+    const timer = setInterval(() => void (document.hidden || look()), 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  return isOld;
+}
+
+const Upgraded = () => (
+  <p class="note upgraded" role="status">
+    The gateway was upgraded. Save what you have written, and{' '}
+    <button type="button" class="link" onClick={() => location.reload()}>
+      load this page again
+    </button>
+    .
+  </p>
+);
+
 function App() {
+  const isOld = useUpgrade();
   useEffect(() => void whoAmI(), []);
   if (self.value === undefined) return <p class="loading">Loading …</p>;
   if (self.value === null) return <SignIn />;
@@ -233,6 +259,7 @@ function App() {
         </Router>
       </Frame>
       <Notices />
+      {isOld && <Upgraded />}
       {isOver.value && <SignInAgain />}
     </LocationProvider>
   );

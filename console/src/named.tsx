@@ -1,6 +1,7 @@
 // The page of one object of the store, by what stands in the address: an id, or a slug that several workspaces may have.
 import type { ComponentChildren } from 'preact';
 import { useFilters, useGet } from './hooks.ts';
+import { Workspace } from './names.tsx';
 import { query } from './ranges.ts';
 import { UUID, meant } from './judged.ts';
 import { Page, Table } from './ui.tsx';
@@ -33,7 +34,7 @@ export function Named({ list, here, named, mayList, children }: { list: string; 
         empty=""
         columns={[
           { name: 'Name', isLong: true, cell: (row) => <a href={`${here}/${row.id ?? encodeURIComponent(row.slug)}`}>{row.name}</a> },
-          { name: 'Workspace', cell: (row) => <code>{row.workspace_id ?? 'all of the organisation'}</code> },
+          { name: 'Workspace', cell: (row) => <Workspace id={row.workspace_id} /> },
         ]}
       />
     </Page>

@@ -126,6 +126,14 @@ function sorted<T>(rows: T[], by: (row: T) => number | string, isAscending: bool
   return [...rows].sort((a, b) => sign * compare(by(a), by(b)));
 }
 
+/** What to do about an error, where the gateway's own text does not say. */
+const HINTS: Record<number, string> = {
+  403: 'Another key may: sign out below the menu, and sign in with it. What you have written here is then gone.',
+  404: 'It may have been deleted, or be of a workspace that this key does not see.',
+  409: 'Load the page again to see what is there now.',
+  503: 'Requests go on meanwhile. Try again in a moment; the page of this node says what does not respond.',
+};
+
 /** What went wrong, with each place of it. */
 export function Problem({ error, retry }: { error: Error | null; retry?: () => void }) {
   if (!error) return null;
@@ -142,6 +150,7 @@ export function Problem({ error, retry }: { error: Error | null; retry?: () => v
           ))}
         </ul>
       )}
+      {error instanceof ApiError && HINTS[error.status] && <p class="help">{HINTS[error.status]}</p>}
       {retry && (
         <button type="button" onClick={retry}>
           Try again

@@ -6,6 +6,7 @@ import { curl, dataBase } from '../curl.ts';
 import { ago, fullTime, integer } from '../format.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { ERROR_STATUSES } from '../judged.ts';
+import { Workspace } from '../names.tsx';
 import { query } from '../ranges.ts';
 import { Ago, Badge, Choice, Code, Facts, Loading, Meter, Page, Pager, Problem, Section, Status, Table, type Tone } from '../ui.tsx';
 
@@ -76,7 +77,7 @@ export function BatchPage() {
                 ['Made', fullTime(from)],
                 ['Finished', batch.completed_at ? fullTime(at(batch.completed_at)) : null],
                 ['Expires', isOpen ? ago(at(batch.expires_at)) : null],
-                ['Workspace', batch.workspace_id],
+                ['Workspace', <Workspace id={batch.workspace_id} />],
               ]}
             />
           </div>

@@ -8,6 +8,7 @@ import { Form } from '../form.tsx';
 import { type Loaded, notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { LimitFields, limitBody, limitInput } from '../limit_form.tsx';
 import { Raise } from '../raise.tsx';
+import { Workspace } from '../names.tsx';
 import { query } from '../ranges.ts';
 import { Nearest, Usage } from '../usage.tsx';
 import { Ago, Area, Badge, Choice, Confirm, Dialog, Facts, Page, Pager, Problem, Secret, Section, Table, TextField } from '../ui.tsx';
@@ -47,6 +48,7 @@ export function Keys() {
           { name: 'Key', cell: (key) => <code>{key.key}</code> },
           { name: 'Status', cell: (key) => <Badge tone={tone(key.status)}>{key.status}</Badge> },
           { name: 'Kind', cell: (key) => (key.origin === 'settings' ? 'settings file' : key.type) },
+          { name: 'Workspace', isLong: true, cell: (key) => <Workspace id={key.workspace_id} /> },
           { name: 'Budget', cell: (key) => <Nearest usage={key.usage} /> },
           { name: 'Expires', cell: (key) => (key.expires_at ? <Ago at={key.expires_at} /> : 'never') },
           { name: 'Last used', cell: (key) => <Ago at={key.last_used_at} /> },
@@ -54,7 +56,7 @@ export function Keys() {
         ]}
       />
       {keys.data && <Pager page={page} size={SIZE} total={keys.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
-      {isMaking && <Make onClose={() => { setMaking(false); keys.reload(); }} />}
+      {isMaking && <Make onClose={() => { setMaking(false); if (filters.make) setFilters({ make: '' }, true); keys.reload(); }} />}
     </Page>
   );
 }
@@ -158,8 +160,8 @@ export function KeyPage() {
               pairs={[
                 ['Status', <Badge tone={tone(data.status)}>{data.status}</Badge>],
                 ['Kind', data.type],
-                ['Workspace', data.workspace_id ?? 'all of the organisation'],
-                ['User', data.user_id],
+                ['Workspace', <Workspace id={data.workspace_id} />],
+                ['User', data.user_id && may('organisation_users.read') ? <a href={`/console/users/${data.user_id}`}>{data.user_id}</a> : data.user_id],
                 ['Made', fullTime(data.created_at)],
                 ['Expires', data.expires_at ? fullTime(data.expires_at) : 'never'],
                 ['Last used', <Ago at={data.last_used_at} />],

@@ -3,6 +3,7 @@ import { useMemo } from 'preact/hooks';
 import { type Free, may, self } from '../client.ts';
 import { cents, fullTime, integer } from '../format.ts';
 import { rowsOf, useGet } from '../hooks.ts';
+import { Workspace } from '../names.tsx';
 import { query, rangeParams } from '../ranges.ts';
 import { isRaised } from '../raise.tsx';
 import { Usage, amount } from '../usage.tsx';
@@ -47,7 +48,7 @@ export function MyKey() {
                 ['Name', data.name],
                 ['Key', <code>{data.key}</code>],
                 ['Kind', data.type],
-                ['Workspace', data.workspace_id ?? 'all of the organisation'],
+                ['Workspace', <Workspace id={data.workspace_id} />],
                 ['Expires', data.expires_at ? fullTime(data.expires_at) : 'never'],
                 ['Models', data.allowed_models ? data.allowed_models.join(', ') : 'all'],
                 ['Config of its requests', data.defaults?.config_id],

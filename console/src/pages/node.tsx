@@ -19,7 +19,7 @@ export function label(page: string, metricName: string, name: string): string | 
 const Up = ({ is }: { is: boolean | undefined }) => <Badge tone={is ? 'good' : 'bad'}>{is ? 'responds' : 'does not respond'}</Badge>;
 
 export function Node() {
-  const ready = useGet('/readyz', 5);
+  const ready = useGet('/readyz?verbose', 5);
   const health = useGet('/v1/health');
   const [metrics, setMetrics] = useState('');
   const [refused, setRefused] = useState<Error | null>(null);
@@ -29,7 +29,7 @@ export function Node() {
   const started = Number(metric(metrics, 'process_start_time_seconds'));
   const waiting: string[] = data?.waiting_for_restart ?? [];
   return (
-    <Page title="Node and settings" lead="This gateway, as it says itself. Settings are changed in their file; SIGHUP reads it again.">
+    <Page title="This node, settings" lead="The gateway that serves this page, as it says itself. Settings are changed in their file; SIGHUP reads it again.">
       <Problem error={ready.error} retry={ready.reload} />
       {refused && <p class="note">The settings in force, the start and the memory are read from <code>/metrics</code>, which this key was refused: {refused.message}</p>}
       {data && (
@@ -40,6 +40,9 @@ export function Node() {
                 ['Status', <Badge tone={data.status === 'ready' ? 'good' : 'bad'}>{data.status}</Badge>],
                 ['Version', health.data?.version],
                 ['Settings in force', label(metrics, 'turnpike_settings_info', 'hash')],
+                ['Revision of the store', data.config && `${integer(data.config.revision)}, ${ago(data.config.since)}`],
+                ['Configuration is from', data.config?.source?.replaceAll('_', ' ')],
+                ['Name and role', data.node && `${data.node.name}, ${data.node.role}`],
                 ['Started', started ? ago(new Date(started * 1000).toISOString()) : null],
                 ['Memory', memory ? bytes(memory) : null],
                 ['Requests in flight', integer(data.requests_in_flight)],

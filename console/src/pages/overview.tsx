@@ -76,6 +76,7 @@ export function Overview() {
   const targets = useGet(may('targets.read') ? '/v1/targets' : null, EVERY);
   const keys = useGet<{ data: Key[]; total: number }>(may('organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list') ? '/v1/api-keys?page_size=1000' : null, 60);
   const ready = useGet('/readyz', EVERY);
+  const nodes = useGet<{ data: Free[] }>(may('metrics.read') ? '/v1/nodes?page_size=1000' : null, EVERY);
 
   const [from, to] = rangeTimes(filters.range, '24h');
   const total: number | undefined = requests.data?.summary.total;
@@ -96,6 +97,7 @@ export function Overview() {
   const attention: Attention[] = [
     ...(ready.data ? ofNode(ready.data) : []),
     ...open.map((target: Free): Attention => ({ tone: 'bad', what: target.state === 'open' ? 'circuit open' : 'circuit half open', text: <><bdi>{target.slug ?? target.provider}</bdi> {target.model} at {target.index} of {target.config}</>, to: '/console/providers' })),
+    ...(nodes.data?.data ?? []).filter((node) => node.status === 'silent' || node.behind > 0).map((node): Attention => ({ tone: 'warn', what: node.status === 'silent' ? 'silent' : 'behind', text: <><bdi>{node.name}</bdi>: heard from {ago(node.reported_at)}, {integer(node.behind)} changes behind</>, to: '/console/nodes' })),
     ...(total && total >= 20 && share > 5 ? [{ tone: 'bad' as Tone, what: 'errors', text: `${percent(share)} of the requests failed. The list has those with a status of an error.`, to: `/console/requests?range=${range}&status=errors` }] : []),
     ...(unpriced ? [{ tone: 'warn' as Tone, what: 'no price', text: `${integer(unpriced)} requests have no known price: no budget counts what they cost.`, to: `/console/spend?range=${range}` }] : []),
     ...ofKeys(keys.data?.data ?? []),

@@ -1,5 +1,5 @@
 // The log: requests by filters that stand in the URL, and live under the same filters.
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Free, may } from '../client.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
@@ -54,6 +54,22 @@ export const COLUMNS: Column<Free>[] = [
   { name: 'Cache', cell: (log) => (log.cache_status && !/disabled/i.test(log.cache_status) ? log.cache_status.toLowerCase().replaceAll('_', ' ') : '–') },
 ];
 
+/** How many rows have come since the list is live; `isPart` where a look at it found none that were there before. */
+function useArrivals(rows: Free[] | undefined, isLive: boolean): { count: number; isPart: boolean } {
+  const before = useRef<Set<string> | null>(null);
+  const [arrived, setArrived] = useState({ count: 0, isPart: false });
+  useEffect(() => {
+    const last = before.current;
+    before.current = isLive && rows ? new Set(rows.map((row) => row.id)) : null;
+    if (!isLive) setArrived({ count: 0, isPart: false });
+    else if (last && rows) {
+      const fresh = rows.filter((row) => !last.has(row.id)).length;
+      setArrived(({ count, isPart }) => ({ count: count + fresh, isPart: isPart || fresh === SIZE }));
+    }
+  }, [rows, isLive]);
+  return arrived;
+}
+
 export function Requests() {
   const [filters, setFilters] = useFilters();
   const isLive = filters.live === '1';
@@ -66,6 +82,7 @@ export function Requests() {
     return `/v1/logs${query({ ...params, ...(isOpen ? { time_of_generation_max: new Date((minute + 2) * 60_000).toISOString(), time_of_generation_min: new Date(Math.floor(new Date(params.time_of_generation_min).getTime() / 60_000) * 60_000).toISOString() } : {}) })}`;
   }, [JSON.stringify(filters), minute]);
   const logs = useGet(path, isLive ? 2 : 0);
+  const arrived = useArrivals(logs.data?.data, isLive);
   const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, ['model', 'provider', 'key', 'metadata', 'trace', 'cost', 'config', 'workspace'].includes(name));
   const text = (label: string, name: string, placeholder = '') => <TextField label={label} value={filters[name] ?? ''} onInput={set(name)} placeholder={placeholder} spellcheck={false} />;
   const isFiltered = Object.keys(filters).some((name) => !['page', 'live'].includes(name));
@@ -77,7 +94,7 @@ export function Requests() {
         <>
           <span class="check">
             <input type="checkbox" id="live" checked={isLive} onChange={(event) => setFilters({ live: event.currentTarget.checked ? '1' : '', page: '' })} />
-            <label for="live">Live</label>
+            <label for="live">Live{isLive && `: ${integer(arrived.count)}${arrived.isPart ? ' or more' : ''} new`}</label>
           </span>
           <button type="button" onClick={logs.reload}>
             Refresh
