@@ -51,14 +51,11 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save, ch
     event.preventDefault();
     void run(() => send((event.submitter as HTMLButtonElement | null)?.value || (buttons[0] ?? '')));
   };
-  const keys = (event: KeyboardEvent): void => {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
-  };
   return (
-    <form class="form card" ref={form} onSubmit={submit} onKeyDown={keys}>
+    <form class="form card" ref={form} onSubmit={submit}>
       <div class="fields">
         {fields.map((field, at) => (
-          <div key={field.name} data-field={at} class={AREAS.includes(field.kind) || field.kind === 'flag' || field.name === 'name' || (field.help?.length ?? 0) > 60 ? 'whole' : ''}>
+          <div key={field.name} data-field={at} class={AREAS.includes(field.kind) || field.kind === 'flag' || ['name', 'description'].includes(field.name) || (field.help?.length ?? 0) > 60 ? 'whole' : ''}>
             <One field={field} value={input[field.name] ?? ''} onInput={(value) => setInput((input) => ({ ...input, [field.name]: value }))} />
           </div>
         ))}

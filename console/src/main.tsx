@@ -128,10 +128,17 @@ const Nothing = () => (
 
 /** Where `g` and a letter go. */
 const GOES: Record<string, string> = { o: '', r: 'requests', s: 'spend', m: 'my-key', k: 'keys', l: 'limits', w: 'workspaces', p: 'providers', c: 'configs', g: 'guardrails', t: 'prompts', x: 'cache', y: 'playground', e: 'explain', b: 'batches', a: 'audit', n: 'nodes' };
-const KEYS: [string, string][] = [['/', 'the first filter'], ['j, k', 'the next and the previous row; Enter opens it'], ['n', 'a new one, where the page makes some'], ['Ctrl Enter', 'saves the form that is written in'], ['?', 'these keys']];
+const KEYS: [string, string][] = [['/', 'the first filter'], ['j, k', 'the next and the previous row; Enter opens it'], ['n', 'a new one, where the page makes some'], ['Ctrl Enter', 'saves, or sends, what is written'], ['?', 'these keys']];
 
 /** The links of rows: the first of each. */
 const rowLinks = (): HTMLElement[] => [...document.querySelectorAll('main tbody tr')].flatMap((row) => row.querySelector<HTMLElement>('a, button') ?? []);
+
+/** Presses the button of the form, or of the part of the page, that is written in. */
+function save(written: Element): void {
+  const form = written.closest('form');
+  if (form) form.requestSubmit();
+  else written.closest('.section, main')?.querySelector<HTMLElement>('button.primary')?.click();
+}
 
 /** What the keyboard does without the mouse, on every page. Returns whether its list is shown. */
 function useKeys(): [boolean, () => void] {
@@ -140,6 +147,7 @@ function useKeys(): [boolean, () => void] {
   useEffect(() => {
     let isGoing = false;
     const press = (event: KeyboardEvent): void => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return save(event.target as Element);
       const isTyping = event.target instanceof Element && event.target.closest('input, textarea, select, dialog');
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
       const { key } = event;

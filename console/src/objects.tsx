@@ -6,6 +6,7 @@ import { type Free, call, may } from './client.ts';
 import { type FieldSpec, shownFields, textOf } from './fields.ts';
 import { Form } from './form.tsx';
 import { type Loaded, notify, rowsOf, useFilters, useGet } from './hooks.ts';
+import { Workspace } from './names.tsx';
 import { Raise } from './raise.tsx';
 import { query } from './ranges.ts';
 import { type Column, Confirm, Dialog, Facts, Loading, Page, Pager, Problem, Secret, Section, Table, TextField } from './ui.tsx';
@@ -126,6 +127,7 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
 
 function Fields({ kind, data, path, loaded }: { kind: Kind; data: Free; path: string; loaded: Loaded<Free> }) {
   const note = kind.isReadOnly?.(data);
+  const fixed = kind.fields.filter((field) => field.only === 'make' && field.name !== 'slug').map((field): [string, ComponentChildren] => [field.label, field.name === 'workspace_id' ? <Workspace id={data.workspace_id} /> : textOf(field, data)]);
   const save = async (body: Free): Promise<void> => {
     await call('PUT', path, body);
     notify('Saved: it is in force.');
@@ -134,6 +136,7 @@ function Fields({ kind, data, path, loaded }: { kind: Kind; data: Free; path: st
   if (can(kind, 'update') && !note && shownFields(kind.fields, false).length > 0) {
     return (
       <Section title="Change">
+        <Facts pairs={fixed} />
         <Form key={JSON.stringify(data)} fields={kind.fields} before={data} hasLimits={kind.hasLimits} buttons={['Save']} save={save} />
       </Section>
     );

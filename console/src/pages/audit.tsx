@@ -5,7 +5,7 @@ import { query, rangeTimes } from '../ranges.ts';
 import { Choice, Code, Dialog, Page, Pager, Problem, Range, Status, Table, TextField, Time } from '../ui.tsx';
 
 const SIZE = 50;
-const RESOURCES = ['api-keys', 'configs', 'guardrails', 'providers', 'virtual-keys', 'integrations', 'prompts', 'workspaces', 'console-sessions'];
+const RESOURCES = ['api-keys', 'configs', 'guardrails', 'providers', 'virtual-keys', 'integrations', 'prompts', 'workspaces', 'invites', 'usage-limits-policies', 'rate-limits-policies', 'mcp-servers', 'batches', 'console-sessions'];
 
 export function Audit() {
   const [filters, setFilters] = useFilters();

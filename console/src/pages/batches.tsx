@@ -17,7 +17,7 @@ const at = (seconds: number | null | undefined): string | null => (seconds ? new
 const State = ({ batch }: { batch: Free }) => <Badge tone={TONES[batch.status] ?? 'quiet'}>{batch.status.replaceAll('_', ' ')}</Badge>;
 const Lines = ({ batch }: { batch: Free }) => {
   const { completed = 0, failed = 0, total = 0 } = batch.request_counts ?? {};
-  return <Meter used={completed + failed} limit={total} text={`${integer(completed + failed)} of ${integer(total)}`} />;
+  return total === 0 ? <>–</> : <Meter used={completed + failed} limit={total} text={`${integer(completed + failed)} of ${integer(total)}`} />;
 };
 
 export function Batches() {
@@ -83,7 +83,7 @@ export function BatchPage() {
           </div>
           {(batch.errors?.data ?? []).length > 0 && (
             <Section title="Lines that are wrong">
-              <Table label="Lines that are wrong" rows={batch.errors.data as Free[]} id={(_, index) => String(index)} empty="" columns={[{ name: 'Line', isNumber: true, cell: (error) => error.line ?? '–' }, { name: 'Code', cell: (error) => error.code }, { name: 'What', isLong: true, cell: (error) => error.message }]} />
+              <Table label="Lines that are wrong" rows={batch.errors.data as Free[]} id={(_, index) => String(index)} empty="" columns={[{ name: 'Line', isNumber: true, cell: (error) => error.line ?? '–' }, { name: 'Code', cell: (error) => error.code }, { name: 'What', cell: (error) => <div class="wrap">{error.message}</div> }]} />
             </Section>
           )}
           {failed.data && failed.data.total > 0 && (

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, call, may } from '../client.ts';
 import { Diff, Editor, pretty } from '../editor.tsx';
+import { useKept } from '../form.tsx';
 import { notify, useBusy, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
@@ -52,6 +53,7 @@ function OneConfig({ id }: { id: string }) {
   const isOfFile = !isNew && saved.data !== null && !saved.data.version_id;
   const canWrite = !isOfFile && may(isNew ? 'configs.create' : 'configs.update');
 
+  useKept(canWrite && text !== before && text !== START);
   const run = async (what: () => Promise<void>): Promise<void> => {
     setError(null);
     const wrong = syntaxMark(text);

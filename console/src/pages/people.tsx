@@ -33,7 +33,7 @@ export function Members({ path }: { path: string }) {
         label="Members"
         rows={rowsOf(members, 'data')}
         id={(member) => member.id}
-        empty={<>Nobody. <a href="/console/users">Users</a> are added below; keys and tokens work without.</>}
+        empty={<>Nobody, and its keys work without. Invite <a href="/console/users">users</a>, and add them here.</>}
         columns={[
           { name: 'Name', isLong: true, cell: (member) => <a href={`/console/users/${member.id}`}>{nameOf(member)}</a> },
           { name: 'Address', isLong: true, cell: (member) => member.email ?? '–' },
