@@ -61,6 +61,7 @@ export async function editing(browser) {
   const idOf = () => decodeURIComponent(new URL(page.url()).pathname.split('/').pop());
 
   // By the keyboard alone: to the limits, a new budget, saved from within its last field.
+  await page.getByRole('link', { name: 'Limits', exact: true }).waitFor();
   await page.keyboard.press('g');
   await page.keyboard.press('l');
   await title('Limits');

@@ -1,6 +1,6 @@
 // The frame of the console: who is signed in, where one can go, and which page a path is.
 import { type ComponentChildren, render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { isOver, may, seat, self, signOut, whoAmI } from './client.ts';
 import { notice, notify } from './hooks.ts';
@@ -144,7 +144,8 @@ function save(written: Element): void {
 function useKeys(): [boolean, () => void] {
   const { route } = useLocation();
   const [isShown, setShown] = useState(false);
-  useEffect(() => {
+  // As soon as the page is there.
+  useLayoutEffect(() => {
     let isGoing = false;
     const press = (event: KeyboardEvent): void => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return save(event.target as Element);
