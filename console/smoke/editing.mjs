@@ -142,6 +142,15 @@ export async function editing(browser) {
   assert.equal((await api('GET', `/v1/admin/workspaces/${workspace}/users`)).data[0].role, 'manager');
   assert.equal([(await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits].flat()[0].credit_limit, 9);
 
+  // Limits that the short form has no fields for.
+  await page.getByRole('button', { name: 'Limits of tokens, hard or several limits' }).click();
+  assert.match(await field('Budgets, JSON').inputValue(), /"credit_limit": 9/);
+  await field('Budgets, JSON').fill('[{"credit_limit": 9}, {"type": "tokens", "credit_limit": 1000}]');
+  await save();
+  assert.deepEqual((await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits.map((limit) => limit.credit_limit), [9, 1000]);
+  await page.reload();
+  await field('Budgets, JSON').waitFor();
+
   // A name of models: a text, then a config.
   await page.goto('/console/models/new');
   await field('Name').fill('fast');
@@ -195,6 +204,13 @@ export async function editing(browser) {
   assert.match(await second.page.getByLabel('Body, JSON').inputValue(), /Good day Ann/);
   await second.page.getByRole('button', { name: 'Send', exact: true }).click();
   await second.page.locator('.answer', { hasText: 'quick brown fox' }).nth(1).waitFor();
+  // Live: what arrives is shown, and counted.
+  await second.page.goto('/console/requests?live=1');
+  await second.page.locator('main tbody tr').nth(2).waitFor();
+  const sent = await fetch(`${url}/console/chat/completions?provider=@emulator`, { method: 'POST', headers: { 'x-gateway-api-key': client.key, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'just-now', messages: [{ role: 'user', content: 'Hello' }] }) });
+  assert.equal(sent.status, 200);
+  await second.page.getByText('Live: 1 new').waitFor();
+  await second.page.getByRole('row', { name: /just-now/ }).waitFor();
   await second.page.goto('/console/my-key');
   await second.page.locator('main tbody tr').nth(2).waitFor();
   assert.deepEqual(second.problems, []);

@@ -1,5 +1,4 @@
 // A form that a table of fields describes: it sends what was written or changed, and keeps it where the gateway refuses it.
-import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Free, may } from './client.ts';
 import { type FieldSpec, type Input, bodyOf, inputOf, shownFields } from './fields.ts';
@@ -10,6 +9,12 @@ import { Area, Choice, Field, Problem, TextField } from './ui.tsx';
 /** Those of more than a line. */
 const AREAS: (string | undefined)[] = ['area', 'code', 'json', 'either', 'conditions', 'roles'];
 
+/** Limits as the API has them: several, of tokens, hard ones. */
+const RAW_LIMITS: FieldSpec[] = [
+  { name: 'usage_limits', label: 'Budgets, JSON', kind: 'json', help: 'Such as {"type": "tokens", "credit_limit": 1000000, "hard": true}; of a workspace also a list.' },
+  { name: 'rate_limits', label: 'Rates, JSON', kind: 'json', help: 'Such as [{"type": "tokens", "unit": "rpm", "value": 100000}].' },
+];
+
 interface FormProps {
   fields: FieldSpec[];
   /** What is changed; `null`: a new one is made. */
@@ -19,11 +24,11 @@ interface FormProps {
   /** What its buttons say; `save` gets which of them it was. */
   buttons: string[];
   save: (body: Free, button: string) => Promise<unknown>;
-  children?: ComponentChildren;
 }
 
-export function Form({ fields: all, before, hasLimits = false, buttons, save, children }: FormProps) {
-  const fields = useMemo(() => shownFields(all, before === null), [all, before === null]);
+export function Form({ fields: all, before, hasLimits = false, buttons, save }: FormProps) {
+  const [isRaw, setRaw] = useState(hasLimits && before !== null && !isSimple(before));
+  const fields = useMemo(() => shownFields(isRaw ? [...all, ...RAW_LIMITS] : all, before === null), [all, isRaw, before === null]);
   const begun = useMemo(() => inputOf(fields, before), [fields, before]);
   const limitsBegun = useMemo(() => limitInput(before ?? {}), [before]);
   const [input, setInput] = useState<Input>(begun);
@@ -31,14 +36,13 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save, ch
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, run] = useBusy();
   const form = useRef<HTMLFormElement>(null);
-  const withLimits = hasLimits && (before === null || isSimple(before));
   const isChanged = JSON.stringify([input, limits]) !== JSON.stringify([begun, limitsBegun]);
   useKept(isChanged && !isBusy);
 
   const send = async (button: string): Promise<void> => {
     setError(null);
     try {
-      const changes = withLimits ? limitChanges(limits, limitsBegun) : {};
+      const changes = hasLimits && !isRaw ? limitChanges(limits, limitsBegun) : {};
       await save({ ...bodyOf(fields, input, before), ...changes }, button);
     } catch (why) {
       setError(why as Error);
@@ -60,8 +64,16 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save, ch
           </div>
         ))}
       </div>
-      {hasLimits && <LimitFields input={limits} set={setLimits} withLimits={withLimits} hasExpiry={false} />}
-      {children}
+      {hasLimits && !isRaw && (
+        <>
+          <LimitFields input={limits} set={setLimits} hasExpiry={false} />
+          <p>
+            <button type="button" class="link" onClick={() => { setInput({ ...input, ...inputOf(RAW_LIMITS, before) }); setLimits(limitsBegun); setRaw(true); }}>
+              Limits of tokens, hard or several limits
+            </button>
+          </p>
+        </>
+      )}
       <Problem error={error} />
       <div class="actions">
         {buttons.map((button, at) => (

@@ -49,25 +49,19 @@ export function limitChanges(input: LimitInput, before: LimitInput): Free {
   return Object.fromEntries(Object.entries(limitBody({ ...input, expires: before.expires }, true, before)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(was[name])));
 }
 
-export function LimitFields({ input, set, withLimits, hasExpiry = true }: { input: LimitInput; set: (input: LimitInput) => void; withLimits: boolean; hasExpiry?: boolean }) {
+export function LimitFields({ input, set, hasExpiry = true }: { input: LimitInput; set: (input: LimitInput) => void; hasExpiry?: boolean }) {
   const put = (name: keyof LimitInput) => (value: string): void => set({ ...input, [name]: value });
   return (
     <>
-      {withLimits ? (
-        <>
-          <div class="row">
-            <TextField label="Budget, $" type="number" min="0" step="any" value={input.budget} onInput={put('budget')} placeholder="no limit" />
-            <Choice label="Starts anew" value={input.reset} options={RESETS} onChange={put('reset')} />
-            <TextField label="Alert at, $" type="number" min="0" step="any" value={input.alert} onInput={put('alert')} placeholder="none" />
-          </div>
-          <div class="row">
-            <TextField label="Requests" type="number" min="0" step="1" value={input.rate} onInput={put('rate')} placeholder="no limit" />
-            <Choice label="in" value={input.unit} options={UNITS} onChange={put('unit')} />
-          </div>
-        </>
-      ) : (
-        <p class="note">There are several limits, or limits of tokens. The API changes those: docs/limits.md.</p>
-      )}
+      <div class="row">
+        <TextField label="Budget, $" type="number" min="0" step="any" value={input.budget} onInput={put('budget')} placeholder="no limit" />
+        <Choice label="Starts anew" value={input.reset} options={RESETS} onChange={put('reset')} />
+        <TextField label="Alert at, $" type="number" min="0" step="any" value={input.alert} onInput={put('alert')} placeholder="none" />
+      </div>
+      <div class="row">
+        <TextField label="Requests" type="number" min="0" step="1" value={input.rate} onInput={put('rate')} placeholder="no limit" />
+        <Choice label="in" value={input.unit} options={UNITS} onChange={put('unit')} />
+      </div>
       {hasExpiry && <TextField label="Expires" type="datetime-local" value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />}
     </>
   );

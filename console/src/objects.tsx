@@ -9,7 +9,7 @@ import { type Loaded, notify, rowsOf, useFilters, useGet } from './hooks.ts';
 import { Workspace } from './names.tsx';
 import { Raise } from './raise.tsx';
 import { query } from './ranges.ts';
-import { type Column, Confirm, Dialog, Facts, Loading, Page, Pager, Problem, Secret, Section, Table, TextField } from './ui.tsx';
+import { type Column, Confirm, Facts, Loading, Page, Pager, Problem, Section, Table, TextField } from './ui.tsx';
 
 export interface Kind {
   /** One of them, and several. */
@@ -33,8 +33,6 @@ export interface Kind {
   isReadOnly?: (row: Free) => string | null;
   /** What its end is called, what it means, and what the call has. */
   end?: { action: string; text: string; body?: (row: Free) => Free };
-  /** What only the response of its making has. */
-  secret?: (made: Free) => string | undefined;
   More?: ComponentType<{ data: Free; path: string; reload: () => void }>;
 }
 
@@ -86,22 +84,14 @@ export function One({ kind }: { kind: Kind }) {
 
 function Make({ kind }: { kind: Kind }) {
   const { route } = useLocation();
-  const [made, setMade] = useState<Free | null>(null);
-  const secret = made && kind.secret?.(made);
   const save = async (body: Free): Promise<void> => {
     const made = await call('POST', kind.api, body);
     notify('Saved: it is in force.');
-    if (kind.secret?.(made)) setMade(made);
-    else route(linkOf(kind, { ...body, ...made }));
+    route(linkOf(kind, { ...body, ...made }));
   };
   return (
     <Page title={`New ${kind.one}`} lead={<a href={`/console/${kind.here.split('/')[0]}`}>{kind.several}</a>}>
       <Form fields={kind.fields} before={null} hasLimits={kind.hasLimits} buttons={['Save']} save={save} />
-      {made && secret && (
-        <Dialog title={titleOf({ ...made, name: kind.one })} isKept onClose={() => undefined}>
-          <Secret text={secret} label="Copy" onDone={() => route(linkOf(kind, made))} />
-        </Dialog>
-      )}
     </Page>
   );
 }

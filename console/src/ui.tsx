@@ -281,7 +281,7 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
 }
 
 /** A secret that is here only now. */
-export function Secret({ text, label = 'Copy key', onDone }: { text: string; label?: string; onDone: () => void }) {
+export function Secret({ text, onDone }: { text: string; onDone: () => void }) {
   return (
     <div class="secret">
       <p>
@@ -289,7 +289,7 @@ export function Secret({ text, label = 'Copy key', onDone }: { text: string; lab
       </p>
       <code class="secret-text">{text}</code>
       <div class="actions">
-        <Copy text={text} label={label} />
+        <Copy text={text} label="Copy key" />
         <button type="button" class="primary" onClick={onDone}>
           I have it
         </button>

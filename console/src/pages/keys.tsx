@@ -102,7 +102,7 @@ function Make({ onClose }: { onClose: () => void }) {
           <Choice label="It belongs to" value={owner} options={owners} onChange={setOwner} />
           <Choice label="It may" value={preset} options={PRESETS.map(([id, text]) => [id, text])} onChange={setPreset} />
           {preset === 'own' && <Area label="Scopes" rows={4} isCode value={scopes} onInput={setScopes} help="With spaces or commas: docs/keys.md lists them." />}
-          <LimitFields input={limits} set={setLimits} withLimits />
+          <LimitFields input={limits} set={setLimits} />
           <Problem error={error} />
           <div class="actions end">
             <button type="button" onClick={onClose}>
