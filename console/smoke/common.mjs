@@ -45,7 +45,7 @@ export function problemsOf(page) {
   const problems = [];
   page.on('pageerror', (error) => problems.push(`${page.url()}: ${error.message}`));
   page.on('console', (message) => {
-    if (message.type() === 'error' && !/status of 40[0-9]/.test(message.text())) problems.push(`${page.url()}: ${message.text()}`);
+    if (message.type() === 'error' && !/status of 40[0-9]/.test(message.text())) problems.push(`${page.url()}: ${message.text()} (${message.location().url})`);
   });
   return problems;
 }

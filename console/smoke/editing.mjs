@@ -184,6 +184,21 @@ export async function editing(browser) {
   await page.getByRole('row', { name: /^2 .*staging/ }).waitFor();
   const address = page.url();
 
+  // A partial: its text becomes a version at once, and is in force when that is published.
+  await page.goto('/console/prompts/partials/new');
+  await field('Name').fill('Tone');
+  await field('Text').fill('Be kind.');
+  await save();
+  await title('Tone');
+  const partial = `/v1/prompts/partials/${idOf()}`;
+  await field('Text').fill('Be brief.');
+  await save();
+  await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Publish' }).click();
+  assert.equal((await api('GET', partial)).string, 'Be kind.');
+  await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).click();
+  await page.getByText('Version 2 is published.').waitFor();
+  assert.equal((await api('GET', partial)).string, 'Be brief.');
+
   // A key of the workspace renders it, and sends it.
   const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'of prompts', scopes: ['prompts.list', 'prompts.read', 'prompts.render', 'completions.write', 'logs.list', 'logs.view'] });
   const second = await opened(browser, client.key);

@@ -13,6 +13,8 @@ export interface FieldSpec {
   options?: [string, string][];
   /** A list of the API to choose from, the scope that it needs, and the member that is sent. */
   from?: { path: string; scope: string; value: string };
+  /** What `null` is called among the choices, where it is not the same as nothing. */
+  all?: string;
   help?: string;
   placeholder?: string;
   required?: boolean;
@@ -81,6 +83,7 @@ export function valueOf(field: FieldSpec, text: string): unknown {
   if (field.kind === 'flag') return text === 'true';
   if (field.kind === 'roles') return rolesOf(text);
   if (text.trim() === '') return null;
+  if (field.all && text === '*') return null;
   if (field.kind === 'number') return Number(text);
   if (field.kind === 'time') return new Date(text).toISOString();
   const isJson = field.kind === 'json' || (field.kind === 'either' && text.trim().startsWith('{'));

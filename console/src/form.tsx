@@ -105,7 +105,7 @@ function One({ field, value, onInput }: { field: FieldSpec; value: string; onInp
   const { label, help, kind = 'text', from } = field;
   const found = useGet<{ data: Free[] }>(from && may(from.scope) ? from.path : null);
   const options = field.options ?? found.data?.data.map((row): [string, string] => [String(row[from?.value ?? ''] ?? ''), row.name ?? row.email]);
-  if (kind === 'choice' && options) return <Choice label={label} help={help} value={value} options={field.required && value ? options : [['', field.placeholder ?? (field.required ? 'choose one' : 'none')], ...options]} onChange={onInput} />;
+  if (kind === 'choice' && options) return <Choice label={label} help={help} value={value} options={field.required && value ? options : [['', field.placeholder ?? (field.required ? 'choose one' : 'none')], ...options, ...(field.all ? [['*', field.all] as [string, string]] : [])]} onChange={onInput} />;
   if (kind === 'flag') {
     return (
       <div class="check">

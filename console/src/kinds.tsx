@@ -29,6 +29,7 @@ const NAME: FieldSpec = { name: 'name', label: 'Name', required: true };
 const SLUG: FieldSpec = { name: 'slug', label: 'Slug', only: 'make', placeholder: 'made of the name' };
 const DESCRIPTION: FieldSpec = { name: 'description', label: 'Description' };
 const WORKSPACE: FieldSpec = { name: 'workspace_id', label: 'Workspace', kind: 'choice', only: 'make', placeholder: 'the default one, or that of your key', from: { path: '/v1/workspaces?page_size=1000', scope: 'workspaces.list', value: 'id' } };
+const ANY_WORKSPACE: FieldSpec = { ...WORKSPACE, all: 'every one' };
 const MISSING: FieldSpec = { name: 'on_missing', label: 'A request without a value to group by', kind: 'choice', required: true, first: 'skip', options: [['skip', 'is not limited'], ['shared', 'shares one bucket with all such'], ['deny', 'is refused']] };
 const WHOSE: FieldSpec[] = [
   { name: 'conditions', label: 'Requests that it limits', kind: 'conditions', required: true, first: 'api_key = *', help: 'One condition a line, and all must be met: api_key = *, metadata.team = a, b, or model != @openai/*. Keys: api_key, workspace_id, metadata.…, config, prompt, endpoint_type, model, provider, virtual_key.' },
@@ -66,9 +67,9 @@ export const BUDGETS: Kind = {
     MISSING,
     DESCRIPTION,
     SLUG,
-    WORKSPACE,
+    ANY_WORKSPACE,
   ],
-  raise: (raise) => ({ raise }),
+  isBudget: true,
   end: { action: 'Archive', text: 'it limits nothing from then on. Its id can be read later, by API.' },
   More: ({ data }) => <Buckets policy={data} />,
 };
@@ -99,7 +100,7 @@ export const RATES: Kind = {
     MISSING,
     DESCRIPTION,
     SLUG,
-    WORKSPACE,
+    ANY_WORKSPACE,
   ],
   end: { action: 'Archive', text: 'it limits nothing from then on.' },
 };
@@ -156,7 +157,7 @@ export const MODEL_NAMES: Kind = {
     { name: 'workspaces', label: 'For these workspaces only', kind: 'list', placeholder: 'all' },
     DESCRIPTION,
     SLUG,
-    WORKSPACE,
+    ANY_WORKSPACE,
   ],
   end: { action: 'Delete', text: 'requests for it are those for any other model from then on.' },
 };
@@ -222,6 +223,7 @@ export const USERS: Kind = {
   api: '/v1/admin/users',
   scope: 'organisation_users',
   search: 'email',
+  isMadeOtherwise: true,
   empty: 'No user. Invite one below.',
   columns: [
     { name: 'Address', isLong: true, cell: (row) => row.email },
@@ -292,6 +294,7 @@ export const PARTIALS: Kind = {
   api: '/v1/prompts/partials',
   scope: 'prompts',
   search: 'search',
+  saved: 'Saved. Another text is a version, which is published below.',
   empty: 'No partial. A text that several prompts include is one: {{>slug}}.',
   columns: [
     ...NAMED,

@@ -5,7 +5,7 @@ import { useLocation, useRoute } from 'preact-iso';
 import { type Free, call, may } from './client.ts';
 import { type FieldSpec, shownFields, textOf } from './fields.ts';
 import { Form } from './form.tsx';
-import { type Loaded, notify, rowsOf, useFilters, useGet } from './hooks.ts';
+import { notify, rowsOf, useFilters, useGet } from './hooks.ts';
 import { Workspace } from './names.tsx';
 import { Raise } from './raise.tsx';
 import { query } from './ranges.ts';
@@ -27,8 +27,12 @@ export interface Kind {
   search?: string;
   params?: Free;
   hasLimits?: boolean;
-  /** What a raise for some days is in the body of an update. */
-  raise?: (raise: Free | null) => Free;
+  /** Whether it is a budget itself, which can be raised for some days. */
+  isBudget?: boolean;
+  /** Whether something else makes them. */
+  isMadeOtherwise?: boolean;
+  /** What an update has done, where that is not in force at once. */
+  saved?: string;
   facts?: (row: Free) => [string, ComponentChildren][];
   isReadOnly?: (row: Free) => string | null;
   /** What its end is called, what it means, and what the call has. */
@@ -68,7 +72,7 @@ function List({ kind, pageName }: { kind: Kind; pageName: string }) {
   const [first, ...others] = kind.columns;
   const columns = first ? [{ ...first, cell: (row: Free) => <a href={linkOf(kind, row)}>{first.cell(row)}</a> }, ...others] : [];
   return (
-    <Section title={kind.several} actions={can(kind, 'create') && <a class="button primary" href={`/console/${kind.here}/new`}>{`New ${kind.one}`}</a>}>
+    <Section title={kind.several} actions={!kind.isMadeOtherwise && can(kind, 'create') && <a class="button primary" href={`/console/${kind.here}/new`}>{`New ${kind.one}`}</a>}>
       <Problem error={list.error} retry={list.reload} />
       <Table label={kind.several} rows={rowsOf(list, 'data')} id={(row, at) => row.id ?? `${row.name} ${at}`} columns={columns} empty={filters.search && kind.search ? `None has "${filters.search}" in its name.` : kind.empty} />
       {list.data && <Pager page={page} size={SIZE} total={list.data.total} onPage={(page) => setFilters({ [pageName]: page ? String(page) : '' })} />}
@@ -79,7 +83,7 @@ function List({ kind, pageName }: { kind: Kind; pageName: string }) {
 /** The page of one object, or of a new one. */
 export function One({ kind }: { kind: Kind }) {
   const id = useRoute().params.id ?? '';
-  return id === 'new' ? <Make key={kind.here} kind={kind} /> : <Change key={id} kind={kind} id={id} />;
+  return id === 'new' && !kind.isMadeOtherwise ? <Make key={kind.here} kind={kind} /> : <Change key={id} kind={kind} id={id} />;
 }
 
 function Make({ kind }: { kind: Kind }) {
@@ -100,6 +104,12 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
   const path = `${kind.api}/${encodeURIComponent(id)}`;
   const loaded = useGet(path);
   const { data } = loaded;
+  const [round, setRound] = useState(0);
+  const saved = (): void => {
+    notify(kind.saved ?? 'Saved: it is in force.');
+    loaded.reload();
+    setRound((round) => round + 1);
+  };
   return (
     <Page title={data ? titleOf(data) : kind.several} lead={<><a href={`/console/${kind.here.split('/')[0]}`}>{kind.several}</a> {data?.slug && <code>{data.slug}</code>}</>} actions={data && <Actions kind={kind} data={data} path={path} reload={loaded.reload} />}>
       <Problem error={loaded.error} retry={loaded.reload} />
@@ -109,25 +119,21 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
           <Facts pairs={kind.facts(data)} />
         </div>
       )}
-      {data && <Fields kind={kind} data={data} path={path} loaded={loaded} />}
-      {data && kind.More && <kind.More data={data} path={path} reload={loaded.reload} />}
+      {data && <Fields key={`${round} ${JSON.stringify(data)}`} kind={kind} data={data} path={path} saved={saved} />}
+      {data && kind.More && <kind.More key={round} data={data} path={path} reload={loaded.reload} />}
     </Page>
   );
 }
 
-function Fields({ kind, data, path, loaded }: { kind: Kind; data: Free; path: string; loaded: Loaded<Free> }) {
+function Fields({ kind, data, path, saved }: { kind: Kind; data: Free; path: string; saved: () => void }) {
   const note = kind.isReadOnly?.(data);
   const fixed = kind.fields.filter((field) => field.only === 'make' && field.name !== 'slug').map((field): [string, ComponentChildren] => [field.label, field.name === 'workspace_id' ? <Workspace id={data.workspace_id} /> : textOf(field, data)]);
-  const save = async (body: Free): Promise<void> => {
-    await call('PUT', path, body);
-    notify('Saved: it is in force.');
-    loaded.reload();
-  };
+  const save = (body: Free): Promise<void> => call('PUT', path, body).then(saved);
   if (can(kind, 'update') && !note && shownFields(kind.fields, false).length > 0) {
     return (
       <Section title="Change">
         <Facts pairs={fixed} />
-        <Form key={JSON.stringify(data)} fields={kind.fields} before={data} hasLimits={kind.hasLimits} buttons={['Save']} save={save} />
+        <Form fields={kind.fields} before={data} hasLimits={kind.hasLimits} buttons={['Save']} save={save} />
       </Section>
     );
   }
@@ -144,7 +150,9 @@ function Fields({ kind, data, path, loaded }: { kind: Kind; data: Free; path: st
 function Actions({ kind, data, path, reload }: { kind: Kind; data: Free; path: string; reload: () => void }) {
   const { route } = useLocation();
   const [asks, setAsks] = useState('');
-  const { end, raise } = kind;
+  const { end } = kind;
+  const limits: Free[] = kind.hasLimits ? [data.usage_limits ?? []].flat() : [];
+  const budget = kind.isBudget ? data : limits.length === 1 ? limits[0] : null;
   if (kind.isReadOnly?.(data)) return null;
   const remove = async (): Promise<void> => {
     await call('DELETE', path, end?.body?.(data));
@@ -153,9 +161,9 @@ function Actions({ kind, data, path, reload }: { kind: Kind; data: Free; path: s
   };
   return (
     <>
-      {raise && can(kind, 'update') && <button type="button" onClick={() => setAsks('raise')}>Raise for some days</button>}
+      {budget && can(kind, 'update') && <button type="button" onClick={() => setAsks('raise')}>Raise for some days</button>}
       {end && can(kind, 'delete') && <button type="button" class="danger" onClick={() => setAsks('end')}>{end.action}</button>}
-      {asks === 'raise' && raise && <Raise current={data.raise} save={(body) => call('PUT', path, raise(body))} onClose={() => { setAsks(''); reload(); }} />}
+      {asks === 'raise' && budget && <Raise current={budget.raise} save={(raise) => call('PUT', path, kind.isBudget ? { raise } : { usage_limits: { raise } })} onClose={() => { setAsks(''); reload(); }} />}
       {asks === 'end' && end && (
         <Confirm title={`${end.action}?`} action={end.action} onConfirm={remove} onClose={() => setAsks('')}>
           <p>

@@ -37,6 +37,12 @@ test('of a new object what was written is sent, and zero is written', () => {
   assert.deepEqual(bodyOf(FIELDS, input, null), { name: '<script>', limit: 0, defaults: { config: 'main' } });
 });
 
+test('every one is null, and nothing is not sent', () => {
+  const field: FieldSpec = { name: 'workspace_id', label: 'Workspace', kind: 'choice', all: 'every one' };
+  assert.deepEqual(bodyOf([field], { workspace_id: '*' }, null), { workspace_id: null });
+  assert.deepEqual(bodyOf([field], { workspace_id: '' }, null), {});
+});
+
 test('a secret stands in no field', () => {
   assert.equal(textOf({ name: 'key', label: 'Key', kind: 'secret' }, OBJECT), '');
 });

@@ -50,6 +50,7 @@ export function Audit() {
         ]}
       />
       {log.data && <Pager page={page} size={SIZE} total={log.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
+      {filters.entry && log.data && !shown && <p class="note">The entry of this address is not among those that are shown: choose its time and page.</p>}
       {shown && (
         <Dialog title="Entry of the audit log" onClose={() => setFilters({ entry: '' }, true)}>
           <Code label="Entry" text={JSON.stringify(shown, null, 2)} />
