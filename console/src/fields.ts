@@ -105,6 +105,15 @@ export const shownFields = (fields: FieldSpec[], isNew: boolean): FieldSpec[] =>
 
 export const inputOf = (fields: FieldSpec[], before: Free | null): Input => Object.fromEntries(fields.map((field) => [field.name, before ? textOf(field, before) : (field.first ?? '')]));
 
+/**
+ * What stands in a form when its object was loaded again: what the object has now, but for what was written since. `shown` is what the
+ * object had before, `sent` what was saved last, which is the object's affair now.
+ */
+export const merged = <T extends Record<string, string>>(input: T, shown: T, now: T, sent: T | null): T => {
+  const isWritten = (name: string): boolean => input[name] !== shown[name] && input[name] !== sent?.[name];
+  return Object.fromEntries(Object.keys(now).map((name) => [name, isWritten(name) ? input[name] : now[name]])) as T;
+};
+
 /** What is sent: of a new object what was written, of another one what was changed. Of an object in it, all of it: it is replaced as a whole. */
 export function bodyOf(fields: FieldSpec[], input: Input, before: Free | null): Free {
   const body: Free = {};

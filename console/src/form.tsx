@@ -1,7 +1,7 @@
 // A form that a table of fields describes: it sends what was written or changed, and keeps it where the gateway refuses it.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Free, may } from './client.ts';
-import { type FieldSpec, type Input, bodyOf, inputOf, shownFields } from './fields.ts';
+import { type FieldSpec, type Input, bodyOf, inputOf, merged, shownFields } from './fields.ts';
 import { useBusy, useGet } from './hooks.ts';
 import { LimitFields, isSimple, limitChanges, limitInput } from './limit_form.tsx';
 import { Area, Choice, Field, Problem, TextField } from './ui.tsx';
@@ -36,6 +36,16 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, run] = useBusy();
   const form = useRef<HTMLFormElement>(null);
+  const shown = useRef({ input: begun, limits: limitsBegun });
+  const sent = useRef<typeof shown.current | null>(null);
+  useEffect(() => {
+    const { current: before } = shown;
+    const { current: saved } = sent;
+    shown.current = { input: begun, limits: limitsBegun };
+    sent.current = null;
+    setInput((input) => merged(input, before.input, begun, saved?.input ?? null));
+    setLimits((limits) => merged(limits, before.limits, limitsBegun, saved?.limits ?? null));
+  }, [begun, limitsBegun]);
   const isChanged = JSON.stringify([input, limits]) !== JSON.stringify([begun, limitsBegun]);
   useKept(isChanged && !isBusy);
 
@@ -43,8 +53,12 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
     setError(null);
     try {
       const changes = hasLimits && !isRaw ? limitChanges(limits, limitsBegun) : {};
+      sent.current = { input, limits };
       await save({ ...bodyOf(fields, input, before), ...changes }, button);
+      // A secret that was sent is nowhere in the page.
+      setInput((now) => ({ ...now, ...Object.fromEntries(fields.filter(({ kind, name }) => kind === 'secret' && now[name] === input[name]).map(({ name }) => [name, ''])) }));
     } catch (why) {
+      sent.current = null;
       setError(why as Error);
       // To the first field that is wrong.
       const wrong = why instanceof ApiError ? why.details.map((detail) => fields.findIndex((field) => detail.path.startsWith(field.name))).filter((at) => at >= 0) : [];

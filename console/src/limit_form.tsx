@@ -3,14 +3,14 @@ import type { Free } from './client.ts';
 import { localTime } from './fields.ts';
 import { Choice, TextField } from './ui.tsx';
 
-export interface LimitInput {
+export type LimitInput = {
   expires: string;
   budget: string;
   alert: string;
   reset: string;
   rate: string;
   unit: string;
-}
+};
 
 const RESETS: [string, string][] = [['', 'Never'], ['weekly', 'Weekly'], ['monthly', 'Monthly']];
 const UNITS: [string, string][] = [['rps', 'a second'], ['rpm', 'a minute'], ['rph', 'an hour'], ['rpd', 'a day'], ['rpw', 'a week']];

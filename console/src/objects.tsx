@@ -119,7 +119,7 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
           <Facts pairs={kind.facts(data)} />
         </div>
       )}
-      {data && <Fields key={`${round} ${JSON.stringify(data)}`} kind={kind} data={data} path={path} saved={saved} />}
+      {data && <Fields kind={kind} data={data} path={path} saved={saved} />}
       {data && kind.More && <kind.More key={round} data={data} path={path} reload={loaded.reload} />}
     </Page>
   );

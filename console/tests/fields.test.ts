@@ -1,7 +1,7 @@
 // Forms: what stands in a field for an object, and what is sent for what was written.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type FieldSpec, bodyOf, conditionsOf, conditionsText, inputOf, textOf, valueOf } from '../src/fields.ts';
+import { type FieldSpec, bodyOf, conditionsOf, conditionsText, inputOf, merged, textOf, valueOf } from '../src/fields.ts';
 import { limitChanges, limitInput } from '../src/limit_form.tsx';
 import { isRaised } from '../src/raise.tsx';
 
@@ -45,6 +45,16 @@ test('every one is null, and nothing is not sent', () => {
 
 test('a secret stands in no field', () => {
   assert.equal(textOf({ name: 'key', label: 'Key', kind: 'secret' }, OBJECT), '');
+});
+
+test('what was written since is not lost when the object is loaded again', () => {
+  const shown = { name: 'a', limit: '5' };
+  const now = { name: 'by another', limit: '6' };
+  assert.deepEqual(merged(shown, shown, now, null), now);
+  assert.deepEqual(merged({ name: 'a', limit: '7' }, shown, now, null), { name: 'by another', limit: '7' });
+  // What was saved is as the gateway has it; what was written while it was saved stays.
+  assert.deepEqual(merged({ name: 'mine', limit: '8' }, shown, now, { name: 'mine', limit: '7' }), { name: 'by another', limit: '8' });
+  assert.deepEqual(merged({ name: 'a' }, { name: 'a' }, { name: 'a', limit: '6' }, null), { name: 'a', limit: '6' });
 });
 
 test('lists are read as they are shown, with commas and blanks in them too', () => {

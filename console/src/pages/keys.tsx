@@ -174,7 +174,7 @@ export function KeyPage() {
           <Section title="Limits" actions={can('update') && data.usage?.length > 0 && <>{budget && <button type="button" onClick={() => setAsks('raise')}>Raise for some days</button>} <button type="button" onClick={() => setAsks('reset')}>Count from 0</button></>}>
             <Usage usage={data.usage} />
           </Section>
-          {can('update') && <Change key={data.last_updated_at} data={data} path={path} loaded={key} />}
+          {can('update') && <Change data={data} path={path} loaded={key} />}
         </>
       )}
       {asks === 'rotate' && <Rotate path={path} onClose={() => { setAsks(null); key.reload(); }} />}

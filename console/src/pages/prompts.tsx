@@ -1,5 +1,5 @@
 // Stored prompts: made and changed by versions, rendered, tried.
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { type Free, call, may } from '../client.ts';
 import type { FieldSpec } from '../fields.ts';
@@ -55,6 +55,7 @@ function OnePrompt({ id }: { id: string }) {
   const [round, setRound] = useState(0);
   const [isRemoving, setRemoving] = useState(false);
   const { data } = prompt;
+  const before = useMemo(() => ({ ...data, version_description: null }), [data]);
   const slug: string = data?.slug ?? id;
   const save = async ({ version_description, ...body }: Free, button: string): Promise<void> => {
     const isVersion = Object.keys(body).some((name) => name !== 'name');
@@ -80,7 +81,7 @@ function OnePrompt({ id }: { id: string }) {
         <>
           {may('prompts.update') ? (
             <Section title={`Version ${data.prompt_version}, which is published`}>
-              <Form key={JSON.stringify(data) + round} fields={FIELDS} before={{ ...data, version_description: null }} buttons={[...(may('prompts.publish') ? [PUBLISH] : []), 'Save as a version']} save={save} />
+              <Form fields={FIELDS} before={before} buttons={[...(may('prompts.publish') ? [PUBLISH] : []), 'Save as a version']} save={save} />
             </Section>
           ) : (
             <div class="card">
