@@ -175,6 +175,8 @@ export async function editing(browser) {
   await save('Save as a version');
   await page.getByText('Saved as a version, which is not published.').waitFor();
   assert.equal((await api('GET', prompt)).prompt_version, 1);
+  // The form has the published one again.
+  await page.waitForFunction(() => [...document.querySelectorAll('main textarea')].some((area) => area.value.includes('{{question}}')));
   await field('Template').fill('[{"role": "user", "content": "Good day {{who}}"}]');
   await save('Save and publish');
   await page.getByRole('heading', { name: 'Version 3, which is published' }).waitFor();
