@@ -117,8 +117,10 @@ export function useKept(isWritten: boolean): void {
 
 function One({ field, value, onInput }: { field: FieldSpec; value: string; onInput: (value: string) => void }) {
   const { label, help, kind = 'text', from } = field;
-  const found = useGet<{ data: Free[] }>(from && may(from.scope) ? from.path : null);
-  const options = field.options ?? found.data?.data.map((row): [string, string] => [String(row[from?.value ?? ''] ?? ''), row.name ?? row.email]);
+  const isListed = from && may(from.scope);
+  const found = useGet<{ data: Free[] }>(isListed ? from.path : null);
+  // A text where there is nothing to choose from.
+  const options = field.options ?? (isListed && !found.error ? (found.data?.data ?? []).map((row): [string, string] => [String(row[from.value]), row.name ?? row[from.value]]) : null);
   if (kind === 'choice' && options) return <Choice label={label} help={help} value={value} options={field.required && value ? options : [['', field.placeholder ?? (field.required ? 'choose one' : 'none')], ...options, ...(field.all ? [['*', field.all] as [string, string]] : [])]} onChange={onInput} />;
   if (kind === 'flag') {
     return (
