@@ -53,7 +53,7 @@ export function Lists({ title, lead, kinds, children }: { title: string; lead: s
     <Page title={title} lead={lead}>
       {shown.some((kind) => kind.search) && (
         <div class="filters" role="search">
-          <TextField label="Name has" value={filters.search ?? ''} onInput={(search) => setFilters({ search, ...Object.fromEntries(kinds.map((_, at) => [`page${at || ''}`, ''])) }, true)} />
+          <TextField label={shown.every((kind) => kind.search === 'email') ? 'Whole address' : 'Name has'} value={filters.search ?? ''} onInput={(search) => setFilters({ search, ...Object.fromEntries(kinds.map((_, at) => [`page${at || ''}`, ''])) }, true)} />
         </div>
       )}
       {shown.map((kind, at) => (
@@ -74,7 +74,7 @@ function List({ kind, pageName }: { kind: Kind; pageName: string }) {
   return (
     <Section title={kind.several} actions={!kind.isMadeOtherwise && can(kind, 'create') && <a class="button primary" href={`/console/${kind.here}/new`}>{`New ${kind.one}`}</a>}>
       <Problem error={list.error} retry={list.reload} />
-      <Table label={kind.several} rows={rowsOf(list, 'data')} id={(row, at) => row.id ?? `${row.name} ${at}`} columns={columns} empty={filters.search && kind.search ? `None has "${filters.search}" in its name.` : kind.empty} />
+      <Table label={kind.several} rows={rowsOf(list, 'data')} id={(row, at) => row.id ?? `${row.name} ${at}`} columns={columns} empty={filters.search && kind.search ? `None matches "${filters.search}".` : kind.empty} />
       {list.data && <Pager page={page} size={SIZE} total={list.data.total} onPage={(page) => setFilters({ [pageName]: page ? String(page) : '' })} />}
     </Section>
   );
