@@ -42,8 +42,9 @@ export async function viewer(browser, pages) {
     await page.goto(`/console/${path}`);
     await page.locator('h1').waitFor();
     await settled(page);
-    const offered = await page.locator('main :is(button, a.button)').filter({ hasText: /^(Save$|Publish|New |Make |Revoke|Rotate|Archive|Take out|Remove|Raise|Delete|Add$|Count from|Empty|Close)/ }).allInnerTexts();
+    const offered = await page.locator('main :is(button, a.button)').filter({ hasText: /^(Save($| and| as a v)|Publish|New |Make |Revoke|Rotate|Archive|Take out|Remove|Raise|Delete|Cancel|Accept|Good for|Roll back|Label|Add$|Count from|Empty|Close)/ }).allInnerTexts();
     assert.deepEqual(offered, [], `${path}: a key that may only read is offered a change`);
+    assert.equal(await page.getByLabel(/^(Role of|Give it a label)/).count(), 0, `${path}: a choice that changes something`);
     const width = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
     assert.ok(width[0] <= width[1], `${path}: ${width[0]} px wide in ${width[1]}`);
   }
@@ -88,7 +89,7 @@ export async function editing(browser) {
   await field('Requests that it limits').fill('metadata.team = a');
   await field('Limit').fill('25');
   await context.clearCookies();
-  await save();
+  await press('Save');
   await page.getByText('The session has ended: sign in again.').waitFor();
   await page.getByLabel('Service key').fill(key);
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -96,6 +97,8 @@ export async function editing(browser) {
   assert.equal(await field('Limit').inputValue(), '25');
   await save();
   assert.equal((await api('GET', budget)).credit_limit, 25);
+  // What is written and not saved stays when something else is done, and is asked for before the page is left.
+  await field('Description').fill('not saved yet');
   await page.getByRole('button', { name: 'Raise for some days' }).click();
   await page.getByRole('dialog').getByLabel('So much more than the limit').fill('5');
   await page.getByRole('dialog').getByRole('button', { name: 'Raise' }).click();
@@ -103,10 +106,34 @@ export async function editing(browser) {
   const { raise } = await api('GET', budget);
   assert.equal(raise.amount, 5);
   assert.ok(Math.abs(new Date(raise.until) - Date.now() - 7 * 86_400_000) < 3_600_000, raise.until);
+  await page.getByText('raised', { exact: false }).first().waitFor();
+  await settled(page);
+  assert.equal(await field('Description').inputValue(), 'not saved yet');
+  const asked = [];
+  const stay = (dialog) => asked.push(dialog.message()) && dialog.dismiss();
+  page.on('dialog', stay);
+  await page.getByRole('link', { name: 'Requests', exact: true }).click();
+  await page.goBack();
+  await page.locator('h1').click();
+  await page.keyboard.press('g');
+  await page.keyboard.press('r');
+  assert.equal(asked.length, 3);
+  await title('each team');
+  assert.equal(await field('Description').inputValue(), 'not saved yet');
+  page.off('dialog', stay);
+  // Somebody else's change is neither lost nor unseen.
+  await api('PUT', budget, { name: 'every team' });
+  await press('Save');
+  await page.getByText(/^It was changed meanwhile/).waitFor();
+  assert.equal(await field('Name').inputValue(), 'every team');
+  await save();
+  await page.getByText('Saved: it is in force.').waitFor();
+  const both = await api('GET', budget);
+  assert.deepEqual([both.name, both.description], ['every team', 'not saved yet']);
   await page.getByRole('button', { name: 'Archive' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await title('Limits');
-  assert.equal((await api('GET', '/v1/policies/usage-limits?status=active&name=each%20team')).total, 0);
+  assert.equal((await api('GET', '/v1/policies/usage-limits?status=active&name=every%20team')).total, 0);
 
   // A provider, whose new key is sent and never shown.
   await page.goto('/console/providers/new');
@@ -124,6 +151,9 @@ export async function editing(browser) {
   assert.deepEqual((await api('GET', '/v1/providers/second')).allowed_models, ['gpt-4o-mini', 'gpt-4o']);
 
   // A workspace with a limit and a member, who was invited.
+  await page.goto('/console/users');
+  await page.getByRole('link', { name: 'New invite' }).waitFor();
+  assert.equal(await page.getByRole('link', { name: 'New user' }).count(), 0);
   await page.goto('/console/users/invites/new');
   await field('Address').fill('ann@example.com');
   await save();
@@ -138,6 +168,7 @@ export async function editing(browser) {
   await page.getByLabel('User', { exact: true }).selectOption({ label: 'ann@example.com' });
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByLabel('Role of ann@example.com').selectOption('manager');
+  await page.getByRole('row', { name: /ann@example.com/ }).getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   assert.equal((await api('GET', `/v1/admin/workspaces/${workspace}/users`)).data[0].role, 'manager');
   assert.equal([(await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits].flat()[0].credit_limit, 9);
@@ -183,7 +214,17 @@ export async function editing(browser) {
   assert.ok((await api('GET', prompt)).string.includes('Good day'));
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Show' }).click();
   await page.getByLabel('Give it a label').selectOption({ label: 'staging' });
+  await press('Label');
+  await page.getByRole('dialog').getByRole('button', { name: 'Label' }).click();
   await page.getByRole('row', { name: /^2 .*staging/ }).waitFor();
+  // A draft that is newer is no part of what is published for another model.
+  await api('PUT', prompt, { string: '[{"role": "user", "content": "A draft"}]', patch: true });
+  await page.reload();
+  await field('Model').fill('gpt-4o');
+  await save('Save and publish');
+  await page.getByRole('heading', { name: 'Version 5, which is published' }).waitFor();
+  const fifth = await api('GET', prompt);
+  assert.deepEqual([fifth.model, fifth.string.includes('Good day')], ['gpt-4o', true]);
   const address = page.url();
 
   // A partial: its text becomes a version at once, and is in force when that is published.
@@ -194,12 +235,14 @@ export async function editing(browser) {
   await title('Tone');
   const partial = `/v1/prompts/partials/${idOf()}`;
   await field('Text').fill('Be brief.');
+  await field('What this version is for').fill('shorter');
   await save();
   await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Publish' }).click();
   assert.equal((await api('GET', partial)).string, 'Be kind.');
   await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).click();
   await page.getByText('Version 2 is published.').waitFor();
-  assert.equal((await api('GET', partial)).string, 'Be brief.');
+  const published = await api('GET', partial);
+  assert.deepEqual([published.string, published.version_description], ['Be brief.', 'shorter']);
 
   // A key of the workspace renders it, and sends it.
   const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'of prompts', scopes: ['prompts.list', 'prompts.read', 'prompts.render', 'completions.write', 'logs.list', 'logs.view'] });

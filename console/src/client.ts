@@ -1,5 +1,5 @@
 // Calls of the control routes, with the session's cookie. The page holds no key: only the sign-in form has one, until it is sent.
-import { signal } from '@preact/signals';
+import { Shared } from './shared.ts';
 import type { paths } from './schema';
 import { query } from './ranges.ts';
 
@@ -23,12 +23,12 @@ export class ApiError extends Error {
 
 export type Self = Got<'/v1/api-keys/self'>;
 /** `null`: signed out; `undefined`: not clear yet. */
-export const self = signal<Self | null | undefined>(undefined);
-export const signedOutWhy = signal('');
+export const self = new Shared<Self | null | undefined>(undefined);
+export const signedOutWhy = new Shared('');
 /** The session is over while pages are open: they stay as they are below a dialog to sign in again. */
-export const isOver = signal(false);
+export const isOver = new Shared(false);
 /** Changes when another key signs in: the pages begin anew. */
-export const seat = signal(0);
+export const seat = new Shared(0);
 
 export const may = (...scopes: string[]): boolean => scopes.some((scope) => (self.value?.scopes as string[] | undefined)?.includes(scope));
 

@@ -22,6 +22,8 @@ export interface FieldSpec {
   only?: 'make' | 'change';
   /** What a new one begins with. */
   first?: string;
+  /** It describes the next value of this other field: it begins empty, and is sent with that field. */
+  of?: string;
 }
 
 export type Input = Record<string, string>;
@@ -73,6 +75,7 @@ export function textOf(field: FieldSpec, object: Free): string {
   if (field.kind === 'list') return joined(value as unknown[]);
   if (field.kind === 'keys') return joined((value as Free[]).map((one) => one.key));
   if (field.kind === 'conditions') return conditionsText(value as Free[]);
+  if (field.kind === 'roles') return (value as Free[]).map(({ id, role }) => `${id} = ${role}`).join('\n');
   if (field.kind === 'time') return localTime(value);
   if (field.kind === 'flag') return value === true || value === 1 ? 'true' : '';
   return typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value);
@@ -103,7 +106,9 @@ export function valueOf(field: FieldSpec, text: string): unknown {
 /** The fields that a form has: of a new object, or of one that there is. */
 export const shownFields = (fields: FieldSpec[], isNew: boolean): FieldSpec[] => fields.filter((field) => field.only !== (isNew ? 'change' : 'make'));
 
-export const inputOf = (fields: FieldSpec[], before: Free | null): Input => Object.fromEntries(fields.map((field) => [field.name, before ? textOf(field, before) : (field.first ?? '')]));
+const begunOf = (field: FieldSpec, before: Free): string => (field.of ? '' : textOf(field, before));
+
+export const inputOf = (fields: FieldSpec[], before: Free | null): Input => Object.fromEntries(fields.map((field) => [field.name, before ? begunOf(field, before) : (field.first ?? '')]));
 
 /**
  * What stands in a form when its object was loaded again: what the object has now, but for what was written since. `shown` is what the
@@ -119,7 +124,8 @@ export function bodyOf(fields: FieldSpec[], input: Input, before: Free | null): 
   const body: Free = {};
   for (const field of fields) {
     const text = input[field.name] ?? '';
-    if (text === (before ? textOf(field, before) : '') && field.kind !== 'roles') continue;
+    if (text === (before ? begunOf(field, before) : '') && field.kind !== 'roles') continue;
+    if (before && field.of) body[field.of] ??= before[field.of];
     const value = valueOf(field, text);
     const [top = '', member] = field.name.split('.');
     if (member === undefined) body[top] = value;

@@ -1,7 +1,7 @@
 // A form that a table of fields describes: it sends what was written or changed, and keeps it where the gateway refuses it.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, type Free, may } from './client.ts';
-import { type FieldSpec, type Input, bodyOf, inputOf, merged, shownFields } from './fields.ts';
+import { type FieldSpec, type Input, bodyOf, inputOf, merged, shownFields, textOf } from './fields.ts';
 import { useBusy, useGet } from './hooks.ts';
 import { LimitFields, isSimple, limitChanges, limitInput } from './limit_form.tsx';
 import { Area, Choice, Field, Problem, TextField } from './ui.tsx';
@@ -11,9 +11,15 @@ const AREAS: (string | undefined)[] = ['area', 'code', 'json', 'either', 'condit
 
 /** Limits as the API has them: several, of tokens, hard ones. */
 const RAW_LIMITS: FieldSpec[] = [
-  { name: 'usage_limits', label: 'Budgets, JSON', kind: 'json', help: 'Such as {"type": "tokens", "credit_limit": 1000000, "hard": true}; of a workspace also a list.' },
+  { name: 'usage_limits', label: 'Budgets, JSON', kind: 'json', help: 'Such as {"type": "tokens", "credit_limit": 1000000, "hard": true}; of a workspace also a list. A member that is left out of one stays as it is; null takes it away.' },
   { name: 'rate_limits', label: 'Rates, JSON', kind: 'json', help: 'Such as [{"type": "tokens", "unit": "rpm", "value": 100000}].' },
 ];
+
+/** What the short form has, as JSON: with the members of the one limit that it has no fields for. */
+function rawLimits(before: Free | null, changes: Free): Input {
+  const all = Object.entries(changes).map(([name, value]) => [name, value && { ...[before?.[name] ?? {}].flat()[0], ...value }]);
+  return Object.fromEntries(RAW_LIMITS.map((field) => [field.name, textOf(field, { ...before, ...Object.fromEntries(all) })]));
+}
 
 interface FormProps {
   fields: FieldSpec[];
@@ -47,6 +53,7 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
     setLimits((limits) => merged(limits, before.limits, limitsBegun, saved?.limits ?? null));
   }, [begun, limitsBegun]);
   const isChanged = JSON.stringify([input, limits]) !== JSON.stringify([begun, limitsBegun]);
+  const isIdle = isBusy || (before !== null && !isChanged);
   useKept(isChanged && !isBusy);
 
   const send = async (button: string): Promise<void> => {
@@ -67,6 +74,7 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
   };
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
+    if (isIdle) return;
     void run(() => send((event.submitter as HTMLButtonElement | null)?.value || (buttons[0] ?? '')));
   };
   return (
@@ -82,7 +90,7 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
         <>
           <LimitFields input={limits} set={setLimits} hasExpiry={false} />
           <p>
-            <button type="button" class="link" onClick={() => { setInput({ ...input, ...inputOf(RAW_LIMITS, before) }); setLimits(limitsBegun); setRaw(true); }}>
+            <button type="button" class="link" onClick={() => { setInput({ ...input, ...rawLimits(before, limitChanges(limits, limitsBegun)) }); setLimits(limitsBegun); setRaw(true); }}>
               Limits of tokens, hard or several limits
             </button>
           </p>
@@ -91,7 +99,7 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
       <Problem error={error} />
       <div class="actions">
         {buttons.map((button, at) => (
-          <button key={button} type="submit" value={button} class={at === 0 ? 'primary' : ''} disabled={isBusy || (before !== null && !isChanged)}>
+          <button key={button} type="submit" value={button} class={at === 0 ? 'primary' : ''} disabled={isIdle}>
             {button}
           </button>
         ))}
@@ -105,13 +113,21 @@ export function Form({ fields: all, before, hasLimits = false, buttons, save }: 
   );
 }
 
-/** The browser asks before it closes a page on which something is written and not saved. */
+let kept = 0;
+/** Whether nothing is lost by leaving the page, or it may be. */
+export const mayLeave = (): boolean => kept === 0 || window.confirm('What you have written is not saved. Leave it?');
+
+/** Asks before a page is left or closed on which something is written and not saved. */
 export function useKept(isWritten: boolean): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isWritten) return;
+    kept += 1;
     const stay = (event: Event): void => event.preventDefault();
     window.addEventListener('beforeunload', stay);
-    return () => window.removeEventListener('beforeunload', stay);
+    return () => {
+      kept -= 1;
+      window.removeEventListener('beforeunload', stay);
+    };
   }, [isWritten]);
 }
 

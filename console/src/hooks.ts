@@ -1,15 +1,16 @@
 // What pages have in common: data that is loaded again as it ages, and filters that stand in the URL.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { signal } from '@preact/signals';
+import { Shared } from './shared.ts';
 import { useLocation } from 'preact-iso';
-import { type ApiError, type Free, get, isOver } from './client.ts';
+import { type ApiError, type Free, call, get, isOver } from './client.ts';
 import { query } from './ranges.ts';
 
 export interface Loaded<T> {
   data: T | null;
   error: ApiError | null;
   isLoading: boolean;
-  reload: () => void;
+  /** Ends when it is there. */
+  reload: () => Promise<void>;
 }
 
 /** The rows of a table: `null` while they load, `undefined` where they could not be loaded. What was there stays. */
@@ -18,11 +19,12 @@ export function rowsOf<P, K extends keyof P>(loaded: Loaded<P>, name: K): P[K] |
   return loaded.error ? undefined : null;
 }
 
-/** Loads a path, again every `seconds`. What was there stays until the new is. `null`: nothing to load yet. */
-export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
+/** Loads a path, again every `seconds`, which can depend on what was loaded. What was there stays until the new is. `null`: nothing to load yet. */
+export function useGet<T = Free>(path: string | null, seconds: number | ((data: T | null) => number) = 0): Loaded<T> {
   const [state, setState] = useState<{ data: T | null; error: ApiError | null; isLoading: boolean }>({ data: null, error: null, isLoading: path !== null });
   const [round, setRound] = useState(0);
   const shown = useRef<string | null>(null);
+  const waiting = useRef<(() => void)[]>([]);
   useEffect(() => {
     if (path === null) return setState({ data: null, error: null, isLoading: false });
     const aborter = new AbortController();
@@ -31,29 +33,45 @@ export function useGet<T = Free>(path: string | null, seconds = 0): Loaded<T> {
     setState((before) => ({ data: isSame ? before.data : null, error: null, isLoading: true }));
     shown.current = path;
     const load = async (): Promise<void> => {
+      let data: T | null = null;
       try {
-        const data = await get<T>(path, {}, { signal: aborter.signal });
+        data = await get<T>(path, {}, { signal: aborter.signal });
         setState({ data, error: null, isLoading: false });
       } catch (why) {
         if (aborter.signal.aborted) return;
         // After the next sign-in it is loaded again.
-        if (isOver.peek()) return wait();
+        if (isOver.value) return wait();
         setState((before) => ({ data: before.data, error: why as ApiError, isLoading: false }));
       }
-      if (seconds > 0 && !aborter.signal.aborted) timer = window.setTimeout(proceed, seconds * 1000);
+      for (const done of waiting.current.splice(0)) done();
+      const pause = typeof seconds === 'number' ? seconds : seconds(data);
+      if (pause > 0 && !aborter.signal.aborted) timer = window.setTimeout(proceed, pause * 1000);
     };
     const wait = (): void => {
       timer = window.setTimeout(proceed, 1000);
     };
-    const proceed = (): void => void (document.hidden || isOver.peek() ? wait() : load());
+    const proceed = (): void => void (document.hidden || isOver.value ? wait() : load());
     void load();
     return () => {
       aborter.abort();
       window.clearTimeout(timer);
     };
-  }, [path, seconds, round]);
-  const reload = useCallback(() => setRound((round) => round + 1), []);
+  }, [path, typeof seconds, Number(seconds) || 0, round]);
+  const reload = useCallback((): Promise<void> => {
+    setRound((round) => round + 1);
+    return new Promise((done) => waiting.current.push(done));
+  }, []);
   return { ...state, reload };
+}
+
+/** Changes an object, unless it is another one than the page shows: then that one is loaded, and what was written can be sent again. */
+export async function put(path: string, { data, reload }: Loaded<Free>, body: Free): Promise<Free> {
+  const now = await get(path);
+  if (['version_id', 'prompt_version_id', 'last_updated_at'].some((name) => now[name] !== data?.[name])) {
+    await reload();
+    throw new Error('It was changed meanwhile, and nothing was saved. What you have not written shows what it is now: look at it, and save again.');
+  }
+  return call('PUT', path, body);
 }
 
 /** Runs one thing at a time: a second click does nothing while it runs. */
@@ -89,7 +107,7 @@ export interface Notice {
   isError: boolean;
 }
 
-export const notice = signal<Notice | null>(null);
+export const notice = new Shared<Notice | null>(null);
 let clearing = 0;
 
 export function notify(text: string, isError = false): void {

@@ -5,7 +5,7 @@ import { ago, integer } from './format.ts';
 import type { Kind } from './objects.tsx';
 import { Workspace } from './names.tsx';
 import { isRaised } from './raise.tsx';
-import { amount } from './usage.tsx';
+import { RATE_UNITS, amount, unitOf } from './usage.tsx';
 import { Ago, Badge, type Column, type Tone } from './ui.tsx';
 import { Buckets } from './pages/buckets.tsx';
 import { McpServer } from './pages/mcp.tsx';
@@ -13,8 +13,6 @@ import { InviteState, Members } from './pages/people.tsx';
 import { ProviderState } from './pages/providers.tsx';
 import { Versions } from './pages/versions.tsx';
 
-export const RATE_UNITS: [string, string][] = [['rps', 'a second'], ['rpm', 'a minute'], ['rph', 'an hour'], ['rpd', 'a day'], ['rpw', 'a week']];
-const unit = (name: string): string => RATE_UNITS.find(([id]) => id === name)?.[1] ?? name;
 const keysOf = (list: Free[] | null): string => (list ?? []).map((one) => (typeof one === 'string' ? one : one.key)).join(', ') || 'all together';
 const conditions = (list: Free[] | null): string => (list ?? []).map((one) => `${one.key} ${one.excludes ? 'is not' : 'is'} ${[one.value ?? one.excludes].flat().join(' or ')}`).join(', ') || 'every request';
 const ofWorkspace = { name: 'Workspace', isLong: true, cell: (row: Free) => <Workspace id={row.workspace_id} /> };
@@ -50,7 +48,7 @@ export const BUDGETS: Kind = {
     { name: 'Limit', isNumber: true, cell: (policy) => <>{amount(policy.type, policy.credit_limit) + (policy.type === 'cost' ? '' : ` ${policy.type}`)} {isRaised(policy.raise) && <Badge tone="warn">raised</Badge>}</> },
     { name: 'For each', cell: (policy) => keysOf(policy.group_by) },
     { name: 'Of', isLong: true, cell: (policy) => conditions(policy.conditions) },
-    { name: 'Starts anew', cell: (policy) => (policy.next_usage_reset_at ? ago(policy.next_usage_reset_at) : 'never') },
+    { name: 'Starts anew', cell: (policy) => (policy.next_usage_reset_at ? ago(policy.next_usage_reset_at) : policy.reset_after_idle_minutes ? `after ${policy.reset_after_idle_minutes} idle minutes` : 'never') },
     { name: 'Hard', cell: (policy) => (policy.hard ? 'yes' : 'no') },
     ofWorkspace,
   ],
@@ -85,7 +83,7 @@ export const RATES: Kind = {
   empty: 'No rate policy. A new one limits requests or tokens a second, minute, hour, day or week.',
   columns: [
     { name: 'Name', isLong: true, cell: (policy) => policy.name ?? policy.slug },
-    { name: 'Limit', isNumber: true, cell: (policy) => `${integer(policy.value)} ${policy.type} ${unit(policy.unit)}` },
+    { name: 'Limit', isNumber: true, cell: (policy) => `${integer(policy.value)} ${policy.type} ${unitOf(policy.unit)}` },
     { name: 'For each', cell: (policy) => keysOf(policy.group_by) },
     { name: 'Of', isLong: true, cell: (policy) => conditions(policy.conditions) },
     ofWorkspace,
@@ -143,7 +141,7 @@ export const MODEL_NAMES: Kind = {
   isReadOnly: ofFile,
   columns: [
     { name: 'Name', isLong: true, cell: (row) => row.name },
-    { name: 'Stands for', isLong: true, cell: (row) => <code>{typeof row.to === 'string' ? row.to : JSON.stringify(row.to)}</code> },
+    { name: 'Stands for', isLong: true, cell: (row) => <code>{typeof row.to === 'string' ? row.to : row.to ? JSON.stringify(row.to) : '–'}</code> },
     { name: 'Model', isLong: true, cell: (row) => row.model ?? '–' },
     { name: 'Kept in', cell: (row) => (row.origin === 'settings' ? 'settings file' : 'store') },
     changed,
@@ -210,7 +208,7 @@ export const WORKSPACES: Kind = {
     { name: 'defaults.input_guardrails', label: 'Guardrails of its requests', kind: 'list', help: 'Slugs, with commas.' },
     { name: 'defaults.output_guardrails', label: 'Guardrails of its responses', kind: 'list' },
   ],
-  end: { action: 'Archive', text: 'its keys are refused, and its providers and configs are out of use, from then on.', body: (row) => ({ name: row.name, force_delete: true }) },
+  end: { action: 'Archive', text: 'its keys are refused, and its providers and configs are out of use, from then on.', hasContent: true },
   More: ({ path }) => <Members path={`${path}/users`} />,
 };
 
@@ -264,7 +262,7 @@ export const INVITES: Kind = {
     { name: 'first_name', label: 'First name', only: 'make' },
     { name: 'last_name', label: 'Last name', only: 'make' },
   ],
-  facts: (row) => [['Status', row.status], ['Role', row.role], ['By', row.invited_by], ['Ends', <Ago at={row.expires_at} />], ['Workspaces', (row.workspaces ?? []).map((one: Free) => `${one.id}: ${one.role}`).join(', ')]],
+  facts: (row) => [['Status', row.status], ['By', row.invited_by], ['Ends', <Ago at={row.expires_at} />]],
   end: { action: 'Cancel the invite', text: 'it cannot be accepted from then on.' },
   More: InviteState,
 };
@@ -303,7 +301,7 @@ export const PARTIALS: Kind = {
   fields: [
     NAME,
     { name: 'string', label: 'Text', kind: 'code', required: true, help: 'Another text makes another version, which is published below.' },
-    { name: 'version_description', label: 'What this version is for' },
+    { name: 'version_description', label: 'What this version is for', of: 'string' },
     SLUG,
     WORKSPACE,
   ],

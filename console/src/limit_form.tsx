@@ -1,6 +1,7 @@
 // The form of the limits of a key, workspace or provider (and of a key's expiry), and what it has the API change.
 import type { Free } from './client.ts';
 import { localTime } from './fields.ts';
+import { RATE_UNITS } from './usage.tsx';
 import { Choice, TextField } from './ui.tsx';
 
 export type LimitInput = {
@@ -13,7 +14,6 @@ export type LimitInput = {
 };
 
 const RESETS: [string, string][] = [['', 'Never'], ['weekly', 'Weekly'], ['monthly', 'Monthly']];
-const UNITS: [string, string][] = [['rps', 'a second'], ['rpm', 'a minute'], ['rph', 'an hour'], ['rpd', 'a day'], ['rpw', 'a week']];
 
 /** Whether the form can show the limits of a key: one budget in dollars, one rate of requests. */
 export function isSimple(key: Free): boolean {
@@ -39,7 +39,7 @@ export function limitBody(input: LimitInput, withLimits: boolean, before: LimitI
   const number = (text: string): number | null => (text === '' ? null : Number(text));
   const hasBudget = input.budget !== '' || input.alert !== '';
   body.usage_limits = hasBudget ? { credit_limit: number(input.budget), alert_threshold: number(input.alert), periodic_reset: input.reset || null } : null;
-  body.rate_limits = input.rate === '' ? null : [{ type: 'requests', unit: input.unit, value: Number(input.rate) }];
+  body.rate_limits = input.rate === '' ? null : { type: 'requests', unit: input.unit, value: Number(input.rate) };
   return body;
 }
 
@@ -60,7 +60,7 @@ export function LimitFields({ input, set, hasExpiry = true }: { input: LimitInpu
       </div>
       <div class="row">
         <TextField label="Requests" type="number" min="0" step="1" value={input.rate} onInput={put('rate')} placeholder="no limit" />
-        <Choice label="in" value={input.unit} options={UNITS} onChange={put('unit')} />
+        <Choice label="in" value={input.unit} options={RATE_UNITS} onChange={put('unit')} />
       </div>
       {hasExpiry && <TextField label="Expires" type="datetime-local" value={input.expires} onInput={put('expires')} help="Empty: never. Times are your own zone's." />}
     </>

@@ -3,6 +3,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { isOver, may, seat, self, signOut, whoAmI } from './client.ts';
+import { mayLeave } from './form.tsx';
 import { notice, notify } from './hooks.ts';
 import { Audit } from './pages/audit.tsx';
 import { BUDGETS, CONFIGS, GUARDRAILS, INVITES, LABELS, MCP_SERVERS, MODEL_NAMES, PARTIALS, PROMPTS, PROVIDERS, RATES, USERS, WORKSPACES } from './kinds.tsx';
@@ -75,7 +76,7 @@ function Side() {
   const [theme, nextTheme] = useTheme();
   useEffect(() => setOpen(false), [path]);
   const here = path.replace(/^\/console\/?/, '').split('/')[0] ?? '';
-  const leave = (): void => void signOut().catch((why: Error) => notify(why.message, true));
+  const leave = (): void => void (mayLeave() && signOut().catch((why: Error) => notify(why.message, true)));
   return (
     <div class={`side ${isOpen ? '' : 'closed'}`}>
       <div class="bar">
@@ -133,12 +134,33 @@ const KEYS: [string, string][] = [['/', 'the first filter'], ['j, k', 'the next 
 /** The links of rows: the first of each. */
 const rowLinks = (): HTMLElement[] => [...document.querySelectorAll('main tbody tr')].flatMap((row) => row.querySelector<HTMLElement>('a, button') ?? []);
 
-/** Presses the button of the form, or of the part of the page, that is written in. */
+/** Presses the button of the form, or of the part of the page, that is written in: not what a dialog asks, nor what is below it. */
 function save(written: Element): void {
+  if (!written.matches('input, textarea, select')) return;
   const form = written.closest('form');
-  if (form) form.requestSubmit();
-  else written.closest('.section, main')?.querySelector<HTMLElement>('button.primary')?.click();
+  const part = form ?? written.closest('dialog, .section, main');
+  if (part?.localName !== 'dialog') part?.querySelector<HTMLElement>(form ? '[type=submit]' : 'button.primary')?.click();
 }
+
+/** The address of the page that is shown. */
+let shownUrl = '';
+
+/** Asks before something unsaved is left by a link or by Back. These hear of it before the router does, which is there after them. */
+document.addEventListener(
+  'click',
+  (event) => {
+    const link = event.target instanceof Element && event.target.closest('a[href^="/"]:not([target]):not([download])');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || mayLeave()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  true,
+);
+window.addEventListener('popstate', (event) => {
+  if (mayLeave()) return;
+  event.stopImmediatePropagation();
+  history.pushState(null, '', shownUrl);
+});
 
 /** What the keyboard does without the mouse, on every page. Returns whether its list is shown. */
 function useKeys(): [boolean, () => void] {
@@ -155,7 +177,7 @@ function useKeys(): [boolean, () => void] {
       const wasGoing = isGoing;
       isGoing = key === 'g' && !wasGoing;
       const to = GOES[key];
-      if (wasGoing) return to === undefined ? undefined : void route(`/console/${to}`);
+      if (wasGoing) return void (to !== undefined && mayLeave() && route(`/console/${to}`));
       const links = rowLinks();
       const at = links.indexOf(document.activeElement as HTMLElement);
       const target = { '/': document.querySelector<HTMLElement>('.filters input'), j: links[at + 1], k: links[Math.max(0, at - 1)] }[key];
@@ -183,6 +205,8 @@ function KeyList({ onClose }: { onClose: () => void }) {
 
 function Frame({ children }: { children: ComponentChildren }) {
   const [isShown, hide] = useKeys();
+  const { url } = useLocation();
+  useLayoutEffect(() => void (shownUrl = url), [url]);
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -196,7 +220,7 @@ function Frame({ children }: { children: ComponentChildren }) {
 }
 
 function Notices() {
-  const shown = notice.value;
+  const shown = notice.use();
   return (
     <div role="status" aria-live="polite">
       {shown && <div class={`notice ${shown.isError ? 'error' : ''}`}>{shown.text}</div>}
@@ -231,12 +255,13 @@ const Upgraded = () => (
 
 function App() {
   const isOld = useUpgrade();
+  const [own, place, isEnded] = [self.use(), seat.use(), isOver.use()];
   useEffect(() => void whoAmI(), []);
-  if (self.value === undefined) return <p class="loading">Loading …</p>;
-  if (self.value === null) return <SignIn />;
+  if (own === undefined) return <p class="loading">Loading …</p>;
+  if (own === null) return <SignIn />;
   return (
     <LocationProvider scope="/console">
-      <Frame key={seat.value}>
+      <Frame key={place}>
         <Router>
           <Route path="/console" component={Overview} />
           <Route path="/console/requests" component={Requests} />
@@ -269,7 +294,7 @@ function App() {
       </Frame>
       <Notices />
       {isOld && <Upgraded />}
-      {isOver.value && <SignInAgain />}
+      {isEnded && <SignInAgain />}
     </LocationProvider>
   );
 }

@@ -5,8 +5,8 @@ import { useLocation, useRoute } from 'preact-iso';
 import { type Free, call, may } from './client.ts';
 import { type FieldSpec, shownFields, textOf } from './fields.ts';
 import { Form } from './form.tsx';
-import { notify, rowsOf, useFilters, useGet } from './hooks.ts';
-import { Workspace } from './names.tsx';
+import { notify, put, rowsOf, useFilters, useGet } from './hooks.ts';
+import { Workspace, forgetNames } from './names.tsx';
 import { Raise } from './raise.tsx';
 import { query } from './ranges.ts';
 import { type Column, Confirm, Facts, Loading, Page, Pager, Problem, Section, Table, TextField } from './ui.tsx';
@@ -35,8 +35,8 @@ export interface Kind {
   saved?: string;
   facts?: (row: Free) => [string, ComponentChildren][];
   isReadOnly?: (row: Free) => string | null;
-  /** What its end is called, what it means, and what the call has. */
-  end?: { action: string; text: string; body?: (row: Free) => Free };
+  /** What its end is called, what it means, and whether there can be something in it that ends too. */
+  end?: { action: string; text: string; hasContent?: boolean };
   More?: ComponentType<{ data: Free; path: string; reload: () => void }>;
 }
 
@@ -90,6 +90,7 @@ function Make({ kind }: { kind: Kind }) {
   const { route } = useLocation();
   const save = async (body: Free): Promise<void> => {
     const made = await call('POST', kind.api, body);
+    forgetNames();
     notify('Saved: it is in force.');
     route(linkOf(kind, { ...body, ...made }));
   };
@@ -105,10 +106,12 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
   const loaded = useGet(path);
   const { data } = loaded;
   const [round, setRound] = useState(0);
-  const saved = (): void => {
+  const save = async (body: Free): Promise<void> => {
+    await put(path, loaded, body);
+    forgetNames();
     notify(kind.saved ?? 'Saved: it is in force.');
-    loaded.reload();
     setRound((round) => round + 1);
+    await loaded.reload();
   };
   return (
     <Page title={data ? titleOf(data) : kind.several} lead={<><a href={`/console/${kind.here.split('/')[0]}`}>{kind.several}</a> {data?.slug && <code>{data.slug}</code>}</>} actions={data && <Actions kind={kind} data={data} path={path} reload={loaded.reload} />}>
@@ -119,20 +122,19 @@ function Change({ kind, id }: { kind: Kind; id: string }) {
           <Facts pairs={kind.facts(data)} />
         </div>
       )}
-      {data && <Fields kind={kind} data={data} path={path} saved={saved} />}
+      {data && <Fields kind={kind} data={data} save={save} />}
       {data && kind.More && <kind.More key={round} data={data} path={path} reload={loaded.reload} />}
     </Page>
   );
 }
 
-function Fields({ kind, data, path, saved }: { kind: Kind; data: Free; path: string; saved: () => void }) {
+function Fields({ kind, data, save }: { kind: Kind; data: Free; save: (body: Free) => Promise<void> }) {
   const note = kind.isReadOnly?.(data);
-  const fixed = kind.fields.filter((field) => field.only === 'make' && field.name !== 'slug').map((field): [string, ComponentChildren] => [field.label, field.name === 'workspace_id' ? <Workspace id={data.workspace_id} /> : textOf(field, data)]);
-  const save = (body: Free): Promise<void> => call('PUT', path, body).then(saved);
+  const fact = (field: FieldSpec): [string, ComponentChildren] => [field.label, field.name === 'workspace_id' ? <Workspace id={data.workspace_id} /> : textOf(field, data)];
   if (can(kind, 'update') && !note && shownFields(kind.fields, false).length > 0) {
     return (
       <Section title="Change">
-        <Facts pairs={fixed} />
+        <Facts pairs={kind.fields.filter((field) => field.only === 'make' && field.name !== 'slug').map(fact)} />
         <Form fields={kind.fields} before={data} hasLimits={kind.hasLimits} buttons={['Save']} save={save} />
       </Section>
     );
@@ -141,7 +143,7 @@ function Fields({ kind, data, path, saved }: { kind: Kind; data: Free; path: str
     <>
       {note && <p class="note">{note}</p>}
       <div class="card">
-        <Facts pairs={kind.fields.map((field): [string, ComponentChildren] => [field.label, textOf(field, data)])} />
+        <Facts pairs={kind.fields.map(fact)} />
       </div>
     </>
   );
@@ -150,12 +152,13 @@ function Fields({ kind, data, path, saved }: { kind: Kind; data: Free; path: str
 function Actions({ kind, data, path, reload }: { kind: Kind; data: Free; path: string; reload: () => void }) {
   const { route } = useLocation();
   const [asks, setAsks] = useState('');
+  const [name, setName] = useState('');
   const { end } = kind;
   const limits: Free[] = kind.hasLimits ? [data.usage_limits ?? []].flat() : [];
   const budget = kind.isBudget ? data : limits.length === 1 ? limits[0] : null;
   if (kind.isReadOnly?.(data)) return null;
   const remove = async (): Promise<void> => {
-    await call('DELETE', path, end?.body?.(data));
+    await call('DELETE', path, name ? { name, force_delete: true } : undefined);
     notify('Done.');
     route(`/console/${kind.here.split('/')[0]}`);
   };
@@ -169,6 +172,7 @@ function Actions({ kind, data, path, reload }: { kind: Kind; data: Free; path: s
           <p>
             <bdi>{titleOf(data)}</bdi>: {end.text}
           </p>
+          {end.hasContent && <TextField label="Its name, where all that is in it ends too" value={name} onInput={setName} help="Empty: only where nothing is in it." />}
         </Confirm>
       )}
     </>

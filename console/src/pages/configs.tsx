@@ -1,10 +1,10 @@
 // Saved configs: what they are, checked by the gateway itself before they are saved, and their versions.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, call, may } from '../client.ts';
 import { Diff, Editor, pretty } from '../editor.tsx';
 import { useKept } from '../form.tsx';
-import { notify, useBusy, useGet } from '../hooks.ts';
+import { notify, put, useBusy, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
 import { handOver } from '../given.ts';
@@ -43,17 +43,21 @@ function OneConfig({ id }: { id: string }) {
   const [goingBack, setGoingBack] = useState<Free | null>(null);
   const [isBusy, once] = useBusy();
   const before = saved.data ? pretty(saved.data.config) : '';
+  const shown = useRef({ text: '', name: '' });
   useEffect(() => {
-    if (saved.data) {
-      setText(pretty(saved.data.config));
-      setName(saved.data.name);
-    }
+    if (!saved.data) return;
+    const { current: last } = shown;
+    const now = { text: before, name: saved.data.name as string };
+    shown.current = now;
+    // What was written since stays.
+    setText((text) => (text === last.text ? now.text : text));
+    setName((name) => (name === last.name ? now.name : name));
   }, [saved.data]);
   // Those of the settings file have no id, and no version.
   const isOfFile = !isNew && saved.data !== null && !saved.data.version_id;
   const canWrite = !isOfFile && may(isNew ? 'configs.create' : 'configs.update');
 
-  useKept(canWrite && text !== before && text !== START);
+  useKept(canWrite && !isBusy && ((text !== before && text !== START) || name !== (saved.data?.name ?? '')));
   const run = async (what: () => Promise<void>): Promise<void> => {
     setError(null);
     const wrong = syntaxMark(text);
@@ -82,16 +86,17 @@ function OneConfig({ id }: { id: string }) {
         notify('Saved: requests can name it now.');
         route(`/console/configs/${made.id}`);
       } else {
-        await call('PUT', path, { name, config });
+        await put(path, saved, { name, config });
         notify('Published: requests use it from now on.');
-        saved.reload();
+        shown.current = { text, name };
         versions.reload();
+        await saved.reload();
       }
     });
   const rollBack = async (version: Free): Promise<void> => {
     await call('PUT', path, { config: JSON.parse(version.config) as unknown });
     notify('Rolled back: that version is in use again, as a new one.');
-    setText(pretty(version.config));
+    shown.current.text = text;
     saved.reload();
     versions.reload();
   };
@@ -130,7 +135,7 @@ function OneConfig({ id }: { id: string }) {
                     </button>
                   )}
                   {may('explain.read') && (
-                    <a class="button" href="/console/explain" onClick={() => handOver({ headers: { 'x-gateway-config': isNew ? text : id }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } })}>
+                    <a class="button" href="/console/explain" onClick={() => handOver('explain', { headers: { 'x-gateway-config': isNew ? text : id }, body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] } })}>
                       Explain a request with it
                     </a>
                   )}

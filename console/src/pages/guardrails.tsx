@@ -1,15 +1,17 @@
 // Saved guardrails: their checks, changed under the server's own check, and tried on a text.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { ApiError, type Free, call, may } from '../client.ts';
 import { Editor } from '../editor.tsx';
 import { milliseconds } from '../format.ts';
-import { notify, useBusy, useGet } from '../hooks.ts';
+import { useKept } from '../form.tsx';
+import { notify, put, useBusy, useGet } from '../hooks.ts';
 import { type Mark, marks, syntaxMark } from '../json_place.ts';
 import { Named } from '../named.tsx';
 import { Area, Badge, Choice, Code, Confirm, Page, Problem, Section, Table, TextField } from '../ui.tsx';
 
 const START = { checks: [{ id: 'default.contains', parameters: { operator: 'none', words: ['secret'] } }], actions: { deny: true } };
+const textOf = ({ name = '', checks, actions }: Free): { name: string; text: string } => ({ name, text: JSON.stringify({ checks, actions }, null, 2) });
 const can = (action: string): boolean => may(`guardrails.${action}`, `organisation_guardrails.${action}`);
 
 export function GuardrailPage() {
@@ -29,15 +31,21 @@ function OneGuardrail({ id }: { id: string }) {
   const slug: string = saved.data?.slug ?? id;
   const [isBusy, once] = useBusy();
   const [name, setName] = useState('');
-  const [text, setText] = useState(JSON.stringify(START, null, 2));
+  const [text, setText] = useState(textOf(START).text);
+  const shown = useRef(textOf(START));
   const [found, setFound] = useState<Mark[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const [isRemoving, setRemoving] = useState(false);
   useEffect(() => {
     if (!saved.data) return;
-    setName(saved.data.name);
-    setText(JSON.stringify({ checks: saved.data.checks, actions: saved.data.actions }, null, 2));
+    const { current: last } = shown;
+    const now = textOf(saved.data);
+    shown.current = now;
+    // What was written since stays.
+    setName((name) => (name === last.name ? now.name : name));
+    setText((text) => (text === last.text ? now.text : text));
   }, [saved.data]);
+  useKept(!isBusy && (isNew || saved.data !== null) && (name !== shown.current.name || text !== shown.current.text));
   const save = async (): Promise<void> => {
     setError(null);
     const wrong = syntaxMark(text);
@@ -45,10 +53,13 @@ function OneGuardrail({ id }: { id: string }) {
     if (wrong) return;
     try {
       const body = { name, ...(JSON.parse(text) as Free) };
-      const made = await call(isNew ? 'POST' : 'PUT', isNew ? '/v1/guardrails' : path, body);
+      const made = await (isNew ? call('POST', '/v1/guardrails', body) : put(path, saved, body));
       notify('Saved: requests are judged by it from now on.');
       if (isNew) route(`/console/guardrails/${made.id}`);
-      else saved.reload();
+      else {
+        shown.current = { name, text };
+        await saved.reload();
+      }
     } catch (why) {
       const details = why instanceof ApiError ? why.details.filter((detail) => /^(checks|actions)/.test(detail.path)) : [];
       if (details.length > 0) setFound(marks(text, details, ''));

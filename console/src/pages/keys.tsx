@@ -5,7 +5,7 @@ import { type Free, type Item, call, may, self } from '../client.ts';
 import { fullTime, integer } from '../format.ts';
 import type { FieldSpec } from '../fields.ts';
 import { Form } from '../form.tsx';
-import { type Loaded, notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
+import { type Loaded, notify, put, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { LimitFields, limitBody, limitInput } from '../limit_form.tsx';
 import { Raise } from '../raise.tsx';
 import { Workspace } from '../names.tsx';
@@ -211,9 +211,9 @@ const FIELDS: FieldSpec[] = [
 
 function Change({ data, path, loaded }: { data: Free; path: string; loaded: Loaded<Free> }) {
   const save = async (body: Free): Promise<void> => {
-    await call('PUT', path, body);
+    await put(path, loaded, body);
     notify('Saved.');
-    loaded.reload();
+    await loaded.reload();
   };
   return (
     <Section title="Change">

@@ -6,7 +6,7 @@ import { useBusy, useGet } from '../hooks.ts';
 import { Badge, Facts, Loading, Problem, Section } from '../ui.tsx';
 
 export function McpServer({ path }: { path: string }) {
-  const found = useGet(`${path}/metadata`);
+  const found = useGet(`${path}/metadata`, (data) => (data?.sync_status === 'pending' ? 3 : 0));
   const [result, setResult] = useState<Free | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, run] = useBusy();

@@ -6,7 +6,7 @@ import { rowsOf, useGet } from '../hooks.ts';
 import { Workspace } from '../names.tsx';
 import { query, rangeParams } from '../ranges.ts';
 import { isRaised } from '../raise.tsx';
-import { Usage, amount } from '../usage.tsx';
+import { Usage, amount, isBucketOf } from '../usage.tsx';
 import { Facts, Meter, Page, Problem, Section, Stat, Table } from '../ui.tsx';
 import { Setup } from './clients.tsx';
 import { COLUMNS } from './requests.tsx';
@@ -93,21 +93,25 @@ function Policies({ named }: { named: string }) {
       {byKey.slice(0, 20).map((policy) => (
         <OwnBuckets key={policy.id} policy={policy} named={named} />
       ))}
+      {byKey.length > 20 && <p class="note">And {integer(byKey.length - 20)} more: <a href="/console/limits">limits</a>.</p>}
     </Section>
   );
 }
 
 function OwnBuckets({ policy, named }: { policy: Free; named: string }) {
-  const found = useGet<{ data: Free[] }>(may('policies.read') ? `/v1/policies/usage-limits/${policy.id}/entities${query({ search: `api_key:${named}`, page_size: 20 })}` : null);
+  const found = useGet<{ data: Free[]; total: number }>(may('policies.read') ? `/v1/policies/usage-limits/${policy.id}/entities${query({ search: `api_key:${named}`, page_size: 100 })}` : null);
   const limit = policy.credit_limit + (isRaised(policy.raise) ? policy.raise.amount : 0);
-  const own = (found.data?.data ?? []).filter((bucket) => bucket.value_key.split(',').includes(`api_key:${named}`));
+  const own = (found.data?.data ?? []).filter((bucket) => isBucketOf(bucket.value_key, policy.group_by, named));
+  // There are more that could be its own, or the name is cut in them.
+  const isOpen = (found.data?.total ?? 0) > 100 || named.length > 64;
   return (
     <div class="card">
       <a href={`/console/limits/usage/${policy.id}`}>{policy.name ?? policy.slug}</a>
       {own.map((bucket) => (
         <Meter key={bucket.id} used={bucket.current_usage} limit={limit} text={`${amount(policy.type, limit - bucket.current_usage)} left of ${amount(policy.type, limit)}${own.length > 1 ? ` (${bucket.value_key})` : ''}`} />
       ))}
-      {found.data && own.length === 0 && <span class="muted">Nothing is used of {amount(policy.type, limit)}.</span>}
+      <Problem error={found.error} />
+      {found.data && own.length === 0 && <span class="muted">{isOpen ? 'Could not be told: its buckets have them all.' : `Nothing is used of ${amount(policy.type, limit)}.`}</span>}
     </div>
   );
 }

@@ -23,7 +23,8 @@ export function Members({ path }: { path: string }) {
       notify(done);
       members.reload();
     }, setError);
-  const put = (member: Free) => (role: string): void => void change(call('PUT', `${path}/${member.id}`, { role }), 'Saved.');
+  const [roles, setRoles] = useState<Record<string, string>>({});
+  const put = (member: Free): Promise<void> => change(call('PUT', `${path}/${member.id}`, { role: roles[member.id] }), 'Saved.');
   const add = (): Promise<void> => change(call('POST', path, { users: [{ id, role }] }), 'Added.').then(() => setId(''));
   const others = (users.data?.data ?? []).filter((user) => !members.data?.data.some((member) => member.id === user.id));
   return (
@@ -37,7 +38,7 @@ export function Members({ path }: { path: string }) {
         columns={[
           { name: 'Name', isLong: true, cell: (member) => <a href={`/console/users/${member.id}`}>{nameOf(member)}</a> },
           { name: 'Address', isLong: true, cell: (member) => member.email ?? '–' },
-          { name: 'Role', cell: (member) => (may('workspace_users.update') ? <Choice label={`Role of ${nameOf(member)}`} value={member.role} options={ROLES} onChange={put(member)} /> : member.role) },
+          { name: 'Role', cell: (member) => (may('workspace_users.update') ? <div class="actions"><Choice label={`Role of ${nameOf(member)}`} value={roles[member.id] ?? member.role} options={ROLES} onChange={(role) => setRoles({ ...roles, [member.id]: role })} /> {(roles[member.id] ?? member.role) !== member.role && <button type="button" disabled={isBusy} onClick={() => run(() => put(member))}>Save</button>}</div> : member.role) },
           { name: 'Change', cell: (member) => (may('workspace_users.delete') ? <button type="button" class="link" onClick={() => setLeaving(member)}>Remove</button> : '') },
         ]}
       />

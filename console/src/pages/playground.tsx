@@ -117,8 +117,10 @@ export function Playground() {
     return null;
   };
 
+  const isUnfit = raw === null ? !text : wrong !== null;
   const send = (event: Event): void => {
     event.preventDefault();
+    if (isUnfit) return;
     aborter.current?.abort();
     const own = new AbortController();
     aborter.current = own;
@@ -162,7 +164,7 @@ export function Playground() {
           <Area label="Body, JSON" help={wrong ? `Line ${wrong.line}: ${wrong.message}` : 'The model and whether it streams are those of the form.'} isCode rows={14} value={raw} onInput={setRaw} />
         )}
         <div class="actions">
-          <button type="submit" class="primary" disabled={raw === null ? !text : wrong !== null}>
+          <button type="submit" class="primary" disabled={isUnfit}>
             Send
           </button>
           {isRunning && (

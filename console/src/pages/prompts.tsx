@@ -1,10 +1,10 @@
 // Stored prompts: made and changed by versions, rendered, tried.
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
 import { type Free, call, may } from '../client.ts';
 import type { FieldSpec } from '../fields.ts';
 import { Form } from '../form.tsx';
-import { notify, useGet } from '../hooks.ts';
+import { notify, put, useGet } from '../hooks.ts';
 import { Named } from '../named.tsx';
 import { handOver } from '../given.ts';
 import { Area, Code, Confirm, Facts, Loading, Page, Problem, Section } from '../ui.tsx';
@@ -19,11 +19,13 @@ const FIELDS: FieldSpec[] = [
   { name: 'tools', label: 'Tools, JSON', kind: 'json' },
   { name: 'tool_choice', label: 'Choice of tools', kind: 'either' },
   { name: 'strict_variables', label: 'A request without one of the variables is refused', kind: 'flag' },
-  { name: 'version_description', label: 'What this version is for' },
+  { name: 'version_description', label: 'What this version is for', of: 'string' },
   { name: 'slug', label: 'Slug', only: 'make', placeholder: 'made of the name' },
   { name: 'workspace_id', label: 'Workspace', kind: 'choice', only: 'make', placeholder: 'the default one, or that of your key', from: { path: '/v1/workspaces?page_size=1000', scope: 'workspaces.list', value: 'id' } },
 ];
 const PUBLISH = 'Save and publish';
+/** All that a version is: what an update does not name is taken from the newest version, which need not be the one that is shown. */
+const CONTENT = ['string', 'parameters', 'model', 'virtual_key', 'functions', 'tools', 'tool_choice', 'template_metadata', 'strict_variables'];
 
 export function PromptPage() {
   const named = useRoute().params.slug ?? '';
@@ -55,18 +57,27 @@ function OnePrompt({ id }: { id: string }) {
   const [round, setRound] = useState(0);
   const [isRemoving, setRemoving] = useState(false);
   const { data } = prompt;
-  const before = useMemo(() => ({ ...data, version_description: null }), [data]);
   const slug: string = data?.slug ?? id;
-  const save = async ({ version_description, ...body }: Free, button: string): Promise<void> => {
+  const save = async (body: Free, button: string): Promise<void> => {
     const isVersion = Object.keys(body).some((name) => name !== 'name');
-    await call('PUT', path, { ...body, ...(isVersion ? { patch: true, version_description } : {}) });
+    const content = Object.fromEntries(CONTENT.map((name) => [name, data?.[name] ?? null]));
+    const saved = await put(path, prompt, isVersion ? { ...content, is_raw_template: Boolean(data?.is_raw_template), ...body, patch: true } : body);
+    let done = isVersion ? 'Saved as a version, which is not published.' : 'Saved.';
+    let isError = false;
     if (isVersion && button === PUBLISH) {
-      const { data: newest } = (await call('GET', `${path}/versions?page_size=1`)) as { data: Free[] };
-      await call('PUT', `${path}/makeDefault`, { version: newest[0]?.prompt_version });
+      // It is saved whatever becomes of its publication: a second try would make a second version.
+      try {
+        const { data: all } = await call<{ data: Free[] }>('GET', `${path}/versions?page_size=100`);
+        await call('PUT', `${path}/makeDefault`, { version: all.find((one) => one.prompt_version_id === saved.prompt_version_id)?.prompt_version });
+        done = 'Published: requests that name no version use it.';
+      } catch (why) {
+        isError = true;
+        done = `Saved as a version, and not published: ${(why as Error).message}`;
+      }
     }
-    notify(!isVersion ? 'Saved.' : button === PUBLISH ? 'Published: requests that name no version use it.' : 'Saved as a version, which is not published.');
-    prompt.reload();
+    notify(done, isError);
     setRound((round) => round + 1);
+    await prompt.reload();
   };
   const remove = async (): Promise<void> => {
     await call('DELETE', path);
@@ -81,7 +92,7 @@ function OnePrompt({ id }: { id: string }) {
         <>
           {may('prompts.update') ? (
             <Section title={`Version ${data.prompt_version}, which is published`}>
-              <Form fields={FIELDS} before={before} buttons={[...(may('prompts.publish') ? [PUBLISH] : []), 'Save as a version']} save={save} />
+              <Form fields={FIELDS} before={data} buttons={['Save as a version', ...(may('prompts.publish') ? [PUBLISH] : [])]} save={save} />
             </Section>
           ) : (
             <div class="card">
@@ -120,7 +131,7 @@ function Render({ path, variables, isChat, target }: { path: string; variables: 
     }
   };
   const play = (body: Free): void => {
-    handOver({ body, target: target ? `@${target}` : '' });
+    handOver('playground', { body, target: target ? `@${target}` : '' });
     route('/console/playground');
   };
   return (

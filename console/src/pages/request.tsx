@@ -81,12 +81,12 @@ function Actions({ log }: { log: Free }) {
     <>
       <Copy text={text} label="Copy as curl" />
       {isChat && may('completions.write') && (
-        <a class="button" href="/console/playground?two=1" onClick={() => handOver({ body, target: headers['x-gateway-config'] ?? headers['x-gateway-provider'] ?? '' })}>
+        <a class="button" href="/console/playground?two=1" onClick={() => handOver('playground', { body, target: headers['x-gateway-config'] ?? headers['x-gateway-provider'] ?? '' })}>
           Send it again
         </a>
       )}
       {may('explain.read') && (
-        <a class="button" href="/console/explain" onClick={() => handOver(described)}>
+        <a class="button" href="/console/explain" onClick={() => handOver('explain', described)}>
           Explain
         </a>
       )}

@@ -55,10 +55,18 @@ export const COLUMNS: Column<Free>[] = [
 ];
 
 /** How many rows have come since the list is live; `isPart` where a look at it found none that were there before. */
-function useArrivals(rows: Free[] | undefined, isLive: boolean): { count: number; isPart: boolean } {
+function useArrivals(rows: Free[] | undefined, isLive: boolean, filters: string): { count: number; isPart: boolean } {
   const before = useRef<Set<string> | null>(null);
+  const shown = useRef<{ filters: string; rows: Free[] | undefined }>({ filters, rows: undefined });
   const [arrived, setArrived] = useState({ count: 0, isPart: false });
   useEffect(() => {
+    if (shown.current.filters !== filters) {
+      // Other rows than these are to come.
+      shown.current = { filters, rows };
+      before.current = null;
+      return setArrived({ count: 0, isPart: false });
+    }
+    if (rows && rows === shown.current.rows) return;
     const last = before.current;
     before.current = isLive && rows ? new Set(rows.map((row) => row.id)) : null;
     if (!isLive) setArrived({ count: 0, isPart: false });
@@ -66,7 +74,7 @@ function useArrivals(rows: Free[] | undefined, isLive: boolean): { count: number
       const fresh = rows.filter((row) => !last.has(row.id)).length;
       setArrived(({ count, isPart }) => ({ count: count + fresh, isPart: isPart || fresh === SIZE }));
     }
-  }, [rows, isLive]);
+  }, [rows, isLive, filters]);
   return arrived;
 }
 
@@ -82,7 +90,7 @@ export function Requests() {
     return `/v1/logs${query({ ...params, ...(isOpen ? { time_of_generation_max: new Date((minute + 2) * 60_000).toISOString(), time_of_generation_min: new Date(Math.floor(new Date(params.time_of_generation_min).getTime() / 60_000) * 60_000).toISOString() } : {}) })}`;
   }, [JSON.stringify(filters), minute]);
   const logs = useGet(path, isLive ? 2 : 0);
-  const arrived = useArrivals(logs.data?.data, isLive);
+  const arrived = useArrivals(logs.data?.data, isLive, JSON.stringify({ ...filters, live: '' }));
   const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, ['model', 'provider', 'key', 'metadata', 'trace', 'cost', 'config', 'workspace'].includes(name));
   const text = (label: string, name: string, placeholder = '') => <TextField label={label} value={filters[name] ?? ''} onInput={set(name)} placeholder={placeholder} spellcheck={false} />;
   const isFiltered = Object.keys(filters).some((name) => !['page', 'live'].includes(name));

@@ -26,11 +26,12 @@ function useSignIn() {
 }
 
 function Fields({ form }: { form: ReturnType<typeof useSignIn> }) {
+  const why = signedOutWhy.use();
   return (
     <>
-      {signedOutWhy.value && (
+      {why && (
         <p class="note" role="status">
-          {signedOutWhy.value}
+          {why}
         </p>
       )}
       <Field label="Service key" help="The first start wrote an administrator's key into administrator.key in the state directory; its path is in the log.">

@@ -13,6 +13,8 @@ export function Versions({ path, current, number, hasLabels = false, reload }: {
   const labels = useGet<{ data: Free[] }>(hasLabels && may('prompts.update') ? '/v1/labels?page_size=1000' : null);
   const [shown, setShown] = useState<number | null>(null);
   const [publishing, setPublishing] = useState<Free | null>(null);
+  const [label, setLabel] = useState('');
+  const [isLabelling, setLabelling] = useState(false);
   const viewed = versions.data?.data.find((version) => version[number] === shown);
   const isCurrent = (version: Free): boolean => version.prompt_version_status === 'active';
   const publish = async (version: Free): Promise<void> => {
@@ -21,14 +23,12 @@ export function Versions({ path, current, number, hasLabels = false, reload }: {
     reload();
     versions.reload();
   };
-  const label = (version: Free) => (id: string): void =>
-    void call('PUT', `${path}/versions/${version[number]}`, { label_id: id === 'none' ? null : id }).then(
-      () => {
-        notify('Saved: requests that name the label use it.');
-        versions.reload();
-      },
-      (why: Error) => notify(why.message, true),
-    );
+  const give = async (version: Free): Promise<void> => {
+    await call('PUT', `${path}/versions/${version[number]}`, { label_id: label === 'none' ? null : label });
+    notify('Saved: requests that name the label use it.');
+    setLabel('');
+    versions.reload();
+  };
   return (
     <Section title="Versions">
       <Problem error={versions.error} retry={versions.reload} />
@@ -51,7 +51,14 @@ export function Versions({ path, current, number, hasLabels = false, reload }: {
         <>
           <h3>Version {viewed[number]}</h3>
           <Code label={`Text of version ${viewed[number]}`} text={viewed.string} />
-          {labels.data && <Choice label="Give it a label" value="" options={[['', 'choose one'], ...labels.data.data.map((one): [string, string] => [one.id, one.name]), ['none', 'take its labels away']]} onChange={label(viewed)} />}
+          {labels.data && (
+            <div class="actions">
+              <Choice label="Give it a label" value={label} options={[['', 'choose one'], ...labels.data.data.map((one): [string, string] => [one.id, one.name]), ['none', 'take its labels away']]} onChange={setLabel} />
+              <button type="button" disabled={!label} onClick={() => setLabelling(true)}>
+                Label
+              </button>
+            </div>
+          )}
         </>
       )}
       {viewed && !isCurrent(viewed) && (
@@ -59,6 +66,11 @@ export function Versions({ path, current, number, hasLabels = false, reload }: {
           <h3>Difference to the published version</h3>
           <Diff label="Difference" before={current.string} after={viewed.string} />
         </>
+      )}
+      {isLabelling && viewed && (
+        <Confirm title={`Change the labels of version ${viewed[number]}?`} action="Label" onConfirm={() => give(viewed)} onClose={() => setLabelling(false)}>
+          <p>{label === 'none' ? 'Requests that name one of them are refused from then on.' : 'Requests that name the label use this version from then on.'}</p>
+        </Confirm>
       )}
       {publishing && (
         <Confirm title={`Publish version ${publishing[number]}?`} action="Publish" onConfirm={() => publish(publishing)} onClose={() => setPublishing(null)}>
