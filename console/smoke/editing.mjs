@@ -174,13 +174,23 @@ export async function editing(browser) {
   assert.equal([(await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits].flat()[0].credit_limit, 9);
 
   // Limits that the short form has no fields for.
+  await field('Budget, $').fill('11');
   await page.getByRole('button', { name: 'Limits of tokens, hard or several limits' }).click();
-  assert.match(await field('Budgets, JSON').inputValue(), /"credit_limit": 9/);
+  assert.match(await field('Budgets, JSON').inputValue(), /"credit_limit": 11/);
   await field('Budgets, JSON').fill('[{"credit_limit": 9}, {"type": "tokens", "credit_limit": 1000}]');
   await save();
   assert.deepEqual((await api('GET', `/v1/admin/workspaces/${workspace}`)).usage_limits.map((limit) => limit.credit_limit), [9, 1000]);
   await page.reload();
   await field('Budgets, JSON').waitFor();
+
+  // It is not deleted with what is in it, unless its name is written.
+  await api('POST', '/v1/configs', { name: 'of it', config: { provider: '@emulator' }, workspace_id: workspace });
+  const archived = page.getByRole('dialog').getByRole('button', { name: 'Archive' });
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await archived.click();
+  await page.getByRole('dialog').getByText(/The workspace has objects/).waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  assert.equal((await api('GET', `/v1/admin/workspaces/${workspace}`)).status, 'active');
 
   // A name of models: a text, then a config.
   await page.goto('/console/models/new');
@@ -282,6 +292,13 @@ export async function editing(browser) {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/workspaces\/[0-9a-f-]{36}$/);
+  // With its name written a workspace ends with all that is in it.
+  await page.goto(`/console/workspaces/${workspace}`);
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByRole('dialog').getByLabel('Its name, where all that is in it ends too').fill('Research');
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+  await title('Workspaces');
+  assert.equal((await api('GET', '/v1/admin/workspaces?name=Research')).total, 0);
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys of the keyboard' }).waitFor();
   assert.deepEqual(problems, []);

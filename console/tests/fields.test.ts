@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { type FieldSpec, bodyOf, conditionsOf, conditionsText, inputOf, merged, textOf, valueOf } from '../src/fields.ts';
 import { limitChanges, limitInput } from '../src/limit_form.tsx';
 import { isRaised } from '../src/raise.tsx';
+import { isBucketOf } from '../src/usage.tsx';
 
 const FIELDS: FieldSpec[] = [
   { name: 'name', label: 'Name' },
@@ -88,6 +89,32 @@ test('only limits that were changed are sent', () => {
   assert.deepEqual(limitChanges(before, before), {});
   assert.deepEqual(Object.keys(limitChanges({ ...before, budget: '7' }, before)), ['usage_limits']);
   assert.deepEqual(limitChanges({ ...before, rate: '' }, before), { rate_limits: null });
+});
+
+test('what smooths a rate is not taken away with its value', () => {
+  const before = limitInput({ rate_limits: [{ type: 'requests', unit: 'rpm', value: 3, smooth: true }] });
+  // One object changes the one limit there is, and a list replaces it.
+  assert.deepEqual(limitChanges({ ...before, rate: '4', unit: 'rph' }, before), { rate_limits: { type: 'requests', unit: 'rph', value: 4 } });
+});
+
+test('what describes a text begins empty, and is sent with the text', () => {
+  const fields: FieldSpec[] = [{ name: 'string', label: 'Text' }, { name: 'about', label: 'About', of: 'string' }];
+  const before = { string: 'a', about: 'first' };
+  const begun = inputOf(fields, before);
+  assert.deepEqual(begun, { string: 'a', about: '' });
+  assert.deepEqual(bodyOf(fields, begun, before), {});
+  assert.deepEqual(bodyOf(fields, { ...begun, about: 'second' }, before), { string: 'a', about: 'second' });
+  assert.deepEqual(bodyOf(fields, { string: 'b', about: 'second' }, before), { string: 'b', about: 'second' });
+});
+
+test('a bucket is that of one key, and of no key with a longer name', () => {
+  const of = (text: string, ...keys: string[]): boolean => isBucketOf(text, keys.map((key) => ({ key })), 'team');
+  assert.ok(of('api_key:team', 'api_key'));
+  assert.ok(!of('api_key:team-b', 'api_key'));
+  assert.ok(!of('api_key:my-team', 'api_key'));
+  assert.ok(of('api_key:team-model:openai.gpt-4o', 'api_key', 'model'));
+  assert.ok(!of('api_key:team-b-model:openai.gpt-4o', 'api_key', 'model'));
+  assert.ok(of('model:gpt-4o-api_key:team', 'model', 'api_key'));
 });
 
 test('a raise that is over does nothing', () => {

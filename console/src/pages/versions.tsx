@@ -27,6 +27,7 @@ export function Versions({ path, current, number, hasLabels = false, reload }: {
     await call('PUT', `${path}/versions/${version[number]}`, { label_id: label === 'none' ? null : label });
     notify('Saved: requests that name the label use it.');
     setLabel('');
+    reload();
     versions.reload();
   };
   return (
