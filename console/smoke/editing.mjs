@@ -235,6 +235,21 @@ export async function editing(browser) {
   await page.getByRole('heading', { name: 'Version 5, which is published' }).waitFor();
   const fifth = await api('GET', prompt);
   assert.deepEqual([fifth.model, fifth.string.includes('Good day')], ['gpt-4o', true]);
+  // Enter publishes nothing. Where nothing was changed, no key sends anything.
+  await field('Model').fill('gpt-4.1');
+  await field('Model').press('Enter');
+  await page.getByText('Saved as a version, which is not published.').waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll('main button')].some((button) => button.textContent === 'Save as a version' && button.disabled));
+  const { total } = await api('GET', `${prompt}/versions`);
+  assert.deepEqual([total, (await api('GET', prompt)).model], [6, 'gpt-4o']);
+  await field('Model').press('Control+Enter');
+  await field('Model').press('Enter');
+  // Nor is a dialog, or what is below it, confirmed by it.
+  await page.getByRole('button', { name: 'Take out of use' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).press('Control+Enter');
+  await page.keyboard.press('Escape');
+  await settled(page);
+  assert.equal((await api('GET', `${prompt}/versions`)).total, 6);
   const address = page.url();
 
   // A partial: its text becomes a version at once, and is in force when that is published.
@@ -253,6 +268,20 @@ export async function editing(browser) {
   await page.getByText('Version 2 is published.').waitFor();
   const published = await api('GET', partial);
   assert.deepEqual([published.string, published.version_description], ['Be brief.', 'shorter']);
+
+  // A guardrail that is written and not saved is asked for, and kept.
+  await page.goto('/console/guardrails/new');
+  await field('Name').fill('half written');
+  const [question] = await Promise.all([page.waitForEvent('dialog').then((dialog) => dialog.dismiss().then(() => dialog.message())), page.getByRole('link', { name: 'Requests', exact: true }).click()]);
+  assert.match(question, /is not saved/);
+  assert.equal(await field('Name').inputValue(), 'half written');
+  await press('Save');
+  await title('half written');
+  await field('Name').fill('written');
+  await press('Save');
+  await title('written');
+  await page.getByRole('link', { name: 'Requests', exact: true }).click();
+  await title('Requests');
 
   // A key of the workspace renders it, and sends it.
   const client = await api('POST', '/v1/api-keys/workspace/service', { name: 'of prompts', scopes: ['prompts.list', 'prompts.read', 'prompts.render', 'completions.write', 'logs.list', 'logs.view'] });
@@ -281,6 +310,11 @@ export async function editing(browser) {
   assert.equal(sent.status, 200);
   await second.page.getByText(/^Live: [1-9]/).waitFor();
   await second.page.getByRole('row', { name: /just-now/ }).waitFor();
+  // Other filters show others, which are not new.
+  const filtered = () => second.page.waitForResponse(/status_code=200/);
+  await Promise.all([filtered(), second.page.getByLabel('Status', { exact: true }).selectOption('200')]);
+  await filtered();
+  await second.page.getByText('Live: 0 new').waitFor();
   await second.page.goto('/console/my-key');
   await second.page.locator('main tbody tr').nth(2).waitFor();
   assert.deepEqual(second.problems, []);
