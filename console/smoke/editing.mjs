@@ -329,7 +329,7 @@ export async function editing(browser) {
   // With its name written a workspace ends with all that is in it.
   await page.goto(`/console/workspaces/${workspace}`);
   await page.getByRole('button', { name: 'Archive' }).click();
-  await page.getByRole('dialog').getByLabel('Its name, where all that is in it ends too').fill('Research');
+  await page.getByRole('dialog').getByLabel('Its name, to archive what is in it too').fill('Research');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await title('Workspaces');
   assert.equal((await api('GET', '/v1/admin/workspaces?name=Research')).total, 0);

@@ -172,7 +172,7 @@ function Actions({ kind, data, path, reload }: { kind: Kind; data: Free; path: s
           <p>
             <bdi>{titleOf(data)}</bdi>: {end.text}
           </p>
-          {end.hasContent && <TextField label="Its name, where all that is in it ends too" value={name} onInput={setName} help="Empty: only where nothing is in it." />}
+          {end.hasContent && <TextField label="Its name, to archive what is in it too" value={name} onInput={setName} help="Empty: only where nothing is in it." />}
         </Confirm>
       )}
     </>
