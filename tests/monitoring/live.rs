@@ -117,6 +117,11 @@ async fn load(gateway: &Gateway) {
     ] {
         chat.send(gateway).await;
     }
+    // One has the only place, one waits for it, one finds the queue full.
+    let bounded = at("concurrency", json!({"max": 1, "queue": {"max": 1}}));
+    let waiting = || Chat { status: None, ..chat(&bounded, "gpt-4o-mini?ttft=200") };
+    let [one, other, third] = [waiting(), waiting(), waiting()];
+    tokio::join!(one.send(gateway), other.send(gateway), third.send(gateway));
 }
 
 /// A query with values in place of a board's variables.

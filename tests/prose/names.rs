@@ -49,7 +49,7 @@ impl Existing {
         }
         for source in sources() {
             let texts: Vec<String> = literals(&source.text).map(str::to_owned).collect();
-            if source.path.contains("config/headers") {
+            if source.path.contains("config/headers") || source.path.contains("config/policies") {
                 found.header_endings.extend(texts.iter().cloned());
             }
             found.literals.extend(texts);

@@ -68,7 +68,7 @@ async fn who_leaves_takes_no_place_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_the_policy_or_its_own_deadline() {
+async fn a_wait_is_no_longer_than_the_policy_or_its_own_deadline() {
     let slots = slots();
     let held = slots.try_enter(POLICY).unwrap();
     let started = tokio::time::Instant::now();
@@ -149,7 +149,7 @@ async fn under_load_no_place_is_lost_and_no_more_are_in_use_than_there_are() {
 }
 
 #[test]
-fn what_nobody_holds_is_forgotten_and_what_is_held_is_found_again() {
+fn unused_places_are_forgotten_and_those_in_use_are_found_again() {
     let registry = SlotRegistry::default();
     let owner = |number: u64| SlotOwner::Target("c".into(), "config".into(), number);
     let held = registry.find_or_insert(&owner(0), "p");

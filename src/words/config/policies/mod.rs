@@ -1,14 +1,9 @@
 //! What targets inherit from the levels above them, as one struct from the config to the target.
 //!
-//! Each inherited key is one file: its members in a config and in a stored provider, its request header, how it is inherited,
-//! and what `explain` shows of it. Adding one: the file, and here its module and its line in `inherited!`. That the
-//! cache of compiled configs tells requests with different headers apart is no part of a key: [`from_headers`] sees to it for all.
-//! Not here: keys that hold for one level only (`name`, `provider`, `weight`, `strategy` ...), and what the values do at run time
-//! (`route`, `engine`).
-//!
-//! The code that needs a key reads `target.policies`: config, stored provider, settings, headers and target all hold the same
-//! struct, and everything is merged when the config is compiled, nothing for each request. A key needs a row of `VALUES` in the
-//! tests, without which a test fails.
+//! Each inherited key is one file: its members in a config and in a stored provider, its header, how it is inherited, and what `explain` shows.
+//! Adding one: the file, its module and its line in `inherited!` here, a row of `VALUES` in the tests. [`from_headers`] sees to it that the
+//! cache of compiled configs tells requests with different headers apart. Not here: keys of one level only (`name`, `weight` ...), and
+//! what the values do at run time (`route`, `engine`), which reads `target.policies`: merged when the config is compiled.
 
 mod breaker;
 mod cache;
