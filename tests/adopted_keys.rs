@@ -97,6 +97,23 @@ async fn a_stored_key_may_be_made_of_its_digest() {
         let weak = weak["key"].as_str().unwrap();
         assert_eq!(control(&gateway, weak, SERVICE, &key("no", &sha256("sk-other"))).await.0, 403);
 
+        // Whoever may make keys of a workspace alone would get the requests of others' keys.
+        let scopes = json!(["workspace_service_api_keys.create", "completions.write"]);
+        let maker = json!({"name": "maker", "scopes": scopes});
+        let (status, maker) = control(&gateway, KEY, SERVICE, &maker).await;
+        let maker = maker["key"].as_str().unwrap_or_else(|| panic!("{status} {maker}"));
+        let plain = json!({"name": "plain", "scopes": ["completions.write"]});
+        assert_eq!(control(&gateway, maker, SERVICE, &plain).await.0, 200);
+        let taken = control(&gateway, maker, SERVICE, &key("taken", &sha256("sk-of-others"))).await;
+        assert_eq!(taken.0, 403, "{}", taken.1);
+        // Of several at once, one is made.
+        let twice = key("twice", &sha256("sk-twice"));
+        let all = (0..6).map(|_| control(&gateway, KEY, SERVICE, &twice));
+        let mut statuses: Vec<u16> =
+            futures_util::future::join_all(all).await.into_iter().map(|(status, _)| status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409, 409, 409, 409, 409]);
+
         let path = format!("/v1/api-keys/{}", made["id"].as_str().unwrap());
         let shown: Value = gateway.control(Method::GET, &path).send().await.unwrap().json().await.unwrap();
         assert!(!shown.to_string().contains(&sha256(OLD)), "{shown}");

@@ -310,7 +310,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         let digest = adopted::digest(&call, digest)?;
         let record = key_records::adopt(body, workspace, &digest, call.now).map_err(Error::internal)?;
         let id = record.id;
-        call.commit(vec![put(record)]).await?;
+        adopted::commit(&mut call, record, &digest).await?;
         return Ok(Reply::from(json!({"id": id, "object": "api-key"})));
     }
     let made = key_records::make(body, workspace, &pepper(&call)?, call.now).map_err(Error::internal)?;

@@ -22,7 +22,7 @@ const SECRET_PARTS: [&str; 9] = [
 ];
 
 /// Whole names.
-const SECRET_NAMES: [&str; 2] = ["key", "encryptionkey"];
+const SECRET_NAMES: [&str; 3] = ["keysha256", "key", "encryptionkey"];
 
 /// Replaces the secrets in a value.
 pub(super) fn mask(value: &mut Value) {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn secrets_are_masked_wherever_they_stand() {
         let mut body = json!({
-            "name": "a", "key": "sk-1", "max_tokens": 5, "secret_mappings": [{"target_field": "key"}],
+            "name": "a", "key": "sk-1", "key_sha256": "0a1b", "max_tokens": 5, "secret_mappings": [{"target_field": "key"}],
             "configurations": {"awsSecretAccessKey": "x", "aws_access_key_id": "y", "aws_region": "eu",
                                "custom_headers": {"X-Any": "z"}, "vertex_service_account_json": {"private_key": "p"}},
             "list": [{"apiKey": "k", "adToken": "t", "model": "m"}],
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             body,
             json!({
-                "name": "a", "key": "*****", "max_tokens": 5, "secret_mappings": [{"target_field": "*****"}],
+                "name": "a", "key": "*****", "key_sha256": "*****", "max_tokens": 5, "secret_mappings": [{"target_field": "*****"}],
                 "configurations": {"awsSecretAccessKey": "*****", "aws_access_key_id": "*****", "aws_region": "eu",
                                    "custom_headers": {"X-Any": "*****"},
                                    "vertex_service_account_json": {"private_key": "*****"}},

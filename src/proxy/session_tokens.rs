@@ -107,7 +107,8 @@ fn make(
     let client = ctx.record.client.as_ref();
     let token = client.and_then(|client| keys.session_token(client, grant, now)).ok_or_else(|| {
         Error::forbidden(
-            "Only a service key can make tokens of realtime sessions: a token ends with its key. Send one in x-gateway-api-key.",
+            "Only a service key can make tokens of realtime sessions: a token ends with its key. Send one in x-gateway-api-key; \
+             auth.keys[].sha256 is no key to sign them with.",
         )
     })?;
     let mut session = session;

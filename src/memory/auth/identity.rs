@@ -38,7 +38,8 @@ pub struct ClientIdentity {
 #[derive(Debug, Clone)]
 pub struct LivingKey {
     pub identity: Arc<ClientIdentity>,
-    /// Digests of its secrets that are good, the newest first.
+    /// Digests of its secrets that are good, the newest first. Of a key that was made elsewhere it may be one that others have too: alone
+    /// it must open nothing.
     pub secrets: Vec<Vec<u8>>,
 }
 

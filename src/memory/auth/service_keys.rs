@@ -9,7 +9,7 @@ use super::session_token::is_token;
 use super::stored_keys::{KeyRefusal, StoredKeys};
 use http::HeaderName;
 use jiff::Timestamp;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
@@ -33,6 +33,8 @@ pub struct ServiceKeys {
     by_digest: HashMap<[u8; 32], Arc<ClientIdentity>>,
     /// All keys of the settings if there are at most [`MAX_COMPARED_KEYS`], and none of which only the digest is given; otherwise empty.
     compared: Vec<(Secret, Arc<ClientIdentity>)>,
+    /// The names of those of which only the digest is given.
+    digests_alone: HashSet<Arc<str>>,
     stored: Arc<StoredKeys>,
     tokens: Option<Arc<Tokens>>,
     anonymous: Arc<ClientIdentity>,
@@ -64,6 +66,11 @@ impl ServiceKeys {
                 .into_iter()
                 .filter(|_| few)
                 .filter_map(|(key, identity)| Some((key.key.text()?.clone(), identity)))
+                .collect(),
+            digests_alone: keys
+                .iter()
+                .filter(|key| key.key.text().is_none())
+                .map(|key| Arc::from(key.name.as_str()))
                 .collect(),
             are_required: may_call || stored.may_call() || tokens.is_some(),
             anonymous: Arc::new(ClientIdentity::anonymous(stored.workspace(DEFAULT_WORKSPACE))),
@@ -125,6 +132,11 @@ impl ServiceKeys {
         let mut all = self.by_digest.iter();
         let (digest, identity) = all.find(|(_, identity)| identity.name.as_deref() == Some(name))?;
         Some(LivingKey { identity: Arc::clone(identity), secrets: vec![digest.to_vec()] })
+    }
+
+    /// The same with what signs for it: nothing where the settings have its digest alone, which others may have too.
+    pub(super) fn signer_of_settings(&self, name: &str) -> Option<LivingKey> {
+        self.living_of_settings(name).filter(|_| !self.digests_alone.contains(name))
     }
 
     /// The id of a workspace in use, by slug or id. Without a store there is none, and what a token names is not looked for.

@@ -1,6 +1,6 @@
 //! Tokens of realtime sessions: what a browser gets in place of a service key. `ek_tp_`, what the token grants, and a signature over it.
 //!
-//! A token is signed with what the gateway keeps of its service key, so that it ends with that key, is good at every gateway of a store, and
+//! A token is signed with what the gateway alone has of its service key (never a SHA-256, which others may have too), so that it ends with that key, is good at every gateway of a store, and
 //! is kept nowhere. What it grants can be read by whoever has it, and not be changed. It opens a realtime session and nothing else.
 //! Not here: how a session is opened (`proxy::realtime`).
 
@@ -46,7 +46,8 @@ pub fn is_token(key: &[u8]) -> bool {
 }
 
 impl ServiceKeys {
-    /// A token for sessions of this client; `key` and `is_stored` of the grant are set here. `None`: no service key names the client.
+    /// A token for sessions of this client; `key` and `is_stored` of the grant are set here. `None`: no service key names the client, or the
+    /// settings have the digest of it alone.
     pub fn session_token(
         &self,
         client: &ClientIdentity,
@@ -106,7 +107,7 @@ impl ServiceKeys {
         if grant.is_stored {
             self.stored().signer(PublicId::parse(&grant.key)?, now)
         } else {
-            self.living_of_settings(&grant.key)
+            self.signer_of_settings(&grant.key)
         }
     }
 }
@@ -183,6 +184,57 @@ mod tests {
             );
         }
     }
+
+    /// Whoever reads the digest of a key makes no token of it.
+    #[test]
+    fn a_digest_signs_nothing() {
+        use super::super::key_records::adopt;
+        use words::settings::service_key::sha256;
+        let text = b"sk-litellm-1234567890";
+        let digest = sha256(text);
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let yaml = format!("auth: {{keys: [{{name: moved, sha256: {hex}}}]}}");
+        let settings = Settings::parse(&yaml, &sources, &checks).unwrap();
+        let pepper = KeyHash::new(b"a pepper of the tests");
+        let body = KeyBody {
+            scopes: vec!["completions.write".to_owned()],
+            ..KeyBody::new("k", KeyType::OrganisationService)
+        };
+        let record = adopt(body, None, &sha256(b"sk-stored"), at(0)).unwrap();
+        let public_id = record.slug.clone().unwrap();
+        let catalog = Catalog::default().with(&[Change::Put(Arc::new(record))], 1);
+        let keys =
+            ServiceKeys::new(&settings, Arc::new(StoredKeys::new(Some(pepper)).with(&catalog).0), None);
+        let grant = |key: &str, is_stored| SessionGrant {
+            key: key.to_owned(),
+            is_stored,
+            expires_at: 600,
+            model: None,
+            headers: Vec::new(),
+            session: Map::new(),
+        };
+        let forged = |grant: &SessionGrant, digest: &[u8]| {
+            let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(grant).unwrap());
+            let signature = hmac::sign(&signing_key(digest), &signed(payload.as_bytes()));
+            format!("{TOKEN_PREFIX}{payload}.{}", URL_SAFE_NO_PAD.encode(signature))
+        };
+        let of_settings = forged(&grant("moved", false), &digest);
+        let of_stored = forged(&grant(&public_id, true), &sha256(b"sk-stored"));
+        let unknown = IdentityRefusal::Key(KeyRefusal::Unknown);
+        for token in [&of_settings, &of_stored] {
+            assert_eq!(keys.verify_session(token.as_bytes(), at(0), false).unwrap_err(), unknown);
+        }
+        let client = keys.identify(text, at(0)).unwrap();
+        assert_eq!(keys.session_token(&client, grant("", false), at(0)), None);
+        // Once the key itself was sent, the gateway has what nobody else has.
+        let client = keys.identify(b"sk-stored", at(0)).unwrap();
+        let token = keys.session_token(&client, grant("", false), at(0)).unwrap();
+        assert!(keys.verify_session(token.as_bytes(), at(1), false).is_ok());
+        assert_eq!(keys.verify_session(of_stored.as_bytes(), at(1), false).unwrap_err(), unknown);
+    }
+
     #[test]
     fn only_a_good_token_reveals_that_its_key_is_over() {
         let pepper = KeyHash::new(b"a pepper of the tests");

@@ -90,6 +90,16 @@ struct StoredSecret {
     verified: OnceLock<[u8; 43]>,
 }
 
+impl StoredSecret {
+    /// The HMAC; `None`: there is the SHA-256 alone, and the key was not sent yet.
+    fn hmac(&self) -> Option<[u8; 32]> {
+        match self.other_form {
+            Some(OtherForm::Sha256) => self.own_hash.get().copied(),
+            Some(OtherForm::Hmac) | None => Some(self.hash),
+        }
+    }
+}
+
 impl std::fmt::Debug for StoredSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
@@ -330,7 +340,7 @@ impl StoredKeys {
 
     /// The key of this record, while it and one of its secrets are good.
     pub(super) fn living(&self, record: Uuid, now: Timestamp) -> Option<LivingKey> {
-        let key = self.signer(self.public_id(record)?, now)?;
+        let key = self.good(self.public_id(record)?, now, |secret| Some(secret.hash))?;
         let is_over = key.identity.expires_at.is_some_and(|end| now >= end);
         (!is_over && !key.secrets.is_empty()).then_some(key)
     }
@@ -341,11 +351,20 @@ impl StoredKeys {
         self.by_public_id.get(&id).is_some_and(|key| key.record.id == record).then_some(id)
     }
 
-    /// A key and those of its secrets that are good, also where its own time is over.
+    /// A key and what signs for those of its secrets that are good, also where its own time is over: only HMACs, which nobody else has.
     pub(super) fn signer(&self, id: PublicId, now: Timestamp) -> Option<LivingKey> {
+        self.good(id, now, StoredSecret::hmac)
+    }
+
+    fn good(
+        &self,
+        id: PublicId,
+        now: Timestamp,
+        of: impl Fn(&StoredSecret) -> Option<[u8; 32]>,
+    ) -> Option<LivingKey> {
         let key = self.by_public_id.get(&id)?.key()?;
         let good = key.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| now < end));
-        let secrets = good.map(|secret| secret.hash.to_vec()).collect();
+        let secrets = good.filter_map(of).map(|hash| hash.to_vec()).collect();
         Some(LivingKey { identity: Arc::clone(&key.identity), secrets })
     }
 
@@ -468,15 +487,19 @@ impl StoredKey {
         let body = KeyBody::parse(&record.body).ok()?;
         let secrets = body.secrets.iter().take(MAX_SECRETS).map(|secret| {
             let verified = OnceLock::new();
+            let own_hash = OnceLock::new();
             let hash = secret.hash_bytes()?;
             let same = before.and_then(|key| key.secrets.iter().find(|old| old.hash == hash));
             if let Some(text) = same.and_then(|old| old.verified.get()) {
                 let _ = verified.set(*text);
             }
+            if let Some(hmac) = same.and_then(|old| old.own_hash.get()) {
+                let _ = own_hash.set(*hmac);
+            }
             Some(StoredSecret {
                 hash,
                 other_form: secret.other_form,
-                own_hash: OnceLock::new(),
+                own_hash,
                 expires_at: secret.expires_at,
                 verified,
             })
