@@ -157,10 +157,22 @@ async fn a_passthrough_target_has_the_provider_that_the_request_names() {
     );
 }
 
+/// What a guardrail was shown, and has changed, is what is sent: a path to an item names no other one afterwards.
+#[tokio::test]
+async fn nothing_is_dropped_again_behind_a_guardrail() {
+    let config = json!({"provider": "@emulator", "default_params": {"seed": 7}, "drop_params": ["messages[0]"],
+        "input_guardrails": [{"regexReplace": {"rule": "KESTREL\\b", "redactText": "gone"}}]});
+    let message = |text: &str| json!({"role": "user", "content": text});
+    let body = chat(&json!({"messages": [message("a"), message("b KESTREL"), message("c")]}));
+    let sent = forwarded(CHATS, &config, &body).await;
+    assert_eq!((&sent["messages"], &sent["seed"]), (&json!([message("b gone"), message("c")]), &json!(7)));
+}
+
 #[tokio::test]
 async fn mistakes_in_parameters_are_named() {
     for (config, wanted) in [
         (json!({"provider": "@emulator", "default_params": {"model": "m"}}), "default_params.model"),
+        (json!({"provider": "@emulator", "default_params": {"stream": true}}), "default_params.stream"),
         (json!({"provider": "@emulator", "drop_params": ["model"]}), "drop_params[0]"),
         (json!({"provider": "@emulator", "drop_params": ["a..b"]}), "drop_params[0]"),
         (json!({"provider": "@emulator", "passthrough": true}), "passthrough"),

@@ -85,6 +85,8 @@ pub struct Request {
     pub is_own: bool,
     /// What the output was bounded to, in tokens of all choices together: `override_params` cannot exceed it.
     pub output_bound: Option<u64>,
+    /// The body is what a target made of it, as hooks have changed it since: defaults and paths to leave out count no more.
+    pub is_edited: bool,
     /// What providers' refusals say of their models; `None` for what is not sent at once, such as the lines of a vendor's batch job.
     pub learned: Option<WorkspaceForms>,
 }
@@ -95,6 +97,13 @@ fn slug_and_model(full_model: Option<String>) -> (Option<String>, Option<String>
         Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
         None => (None, full_model),
     }
+}
+
+fn unbounded() -> Error {
+    Error::invalid_request(
+        "max_tokens",
+        "A limit bounds the output of this request, and the config's drop_params leave out what would bound it.",
+    )
 }
 
 impl Request {
@@ -131,6 +140,7 @@ impl Request {
             stream_usage: true,
             betas: None,
             output_bound: None,
+            is_edited: false,
             is_own: false,
             learned: None,
         }
@@ -181,7 +191,9 @@ impl Request {
 
     /// Lowers the bound of its output to what a limit has left, for all choices together (`fit`), and says so.
     pub fn bound_output(&mut self, tokens: u64) {
-        let Some(body) = self.body.as_ref().and_then(|body| self.bounded(body, tokens)) else { return };
+        let bounded =
+            self.body.as_ref().and_then(|body| self.bounded(body, tokens, &|_| false).ok().flatten());
+        let Some(body) = bounded else { return };
         self.warnings
             .push(format!("the output was bounded to {tokens} tokens, which is what a limit has left"));
         self.body = Some(body);
@@ -202,19 +214,31 @@ impl Request {
         if !target.policies.edits_body() {
             return Ok(request);
         }
-        Ok(match edited_body(target, &request) {
+        Ok(match edited_body(target, &request)? {
             Some(body) => Cow::Owned(Self { body: Some(body), ..request.into_owned() }),
             None => request,
         })
     }
 
-    /// A body with its output bounded to at most so much; `None` where it is no object.
-    pub(super) fn bounded(&self, body: &Body, tokens: u64) -> Option<Body> {
+    /// A body with its output bounded to at most so much; `None` where it is no object. `is_dropped`: the target gets no member of this name.
+    ///
+    /// # Errors
+    /// 400 where the target gets none that bounds the output.
+    pub(super) fn bounded(
+        &self,
+        body: &Body,
+        tokens: u64,
+        is_dropped: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<Body>, Error> {
         let each = (tokens / output_bounds::outputs(self.operation, body)).max(1);
         let at_most = |bound: Option<u64>| bound.map_or(each, |bound| bound.min(each)).to_string();
         let of_google = at_most(output_bounds::bound(self.operation, body));
         let edits: Vec<Edit<'_>> = match self.operation.dialect() {
             Dialect::Google => {
+                let names = ["max_tokens", "max_completion_tokens"];
+                if names.into_iter().any(is_dropped) {
+                    return Err(unbounded());
+                }
                 gemini::override_edits(body, std::iter::once(("max_completion_tokens", of_google.as_str())))
             }
             _ => {
@@ -223,16 +247,17 @@ impl Request {
                     Operation::Responses | Operation::ResponsesCompact => ("max_output_tokens", &[][..]),
                     _ => ("max_completion_tokens", &["max_tokens"][..]),
                 };
-                let sent = others.iter().copied().filter(|name| body.raw(name).is_some());
-                let mut names: Vec<&'static str> = sent.collect();
-                if names.is_empty() || body.raw(default).is_some() {
-                    names.push(default);
+                let possible = || others.iter().copied().chain([default]).filter(|name| !is_dropped(name));
+                let mut names: Vec<&'static str> =
+                    possible().filter(|name| body.raw(name).is_some()).collect();
+                if names.is_empty() {
+                    names.push(possible().last().ok_or_else(unbounded)?);
                 }
                 let edit = |name| Edit::Set(name, at_most(body.read(name)).into());
                 names.into_iter().map(edit).collect()
             }
         };
-        Some(Body::parse(body.edit(&edits)).ok()?.with_kept_items_of(body))
+        Ok(Body::parse(body.edit(&edits)).ok().map(|bounded| bounded.with_kept_items_of(body)))
     }
 
     /// The body that conditions read: with the model and the stream, where the client's has them in its path.
@@ -358,7 +383,7 @@ impl Attempt {
         request.check_allowed(&target, model.as_deref())?;
         let query = request.query_for(target.provider, model.as_deref());
         let call = request.call(model.as_deref(), query.as_deref());
-        let edited = edited_body(&target, request);
+        let edited = edited_body(&target, request)?;
         let body = edited.as_ref().or(request.body.as_ref());
         let most_output = body.and_then(|body| output_bounds::bound_of_all(request.operation, body));
         let mut notes = TranslationNotes::default();

@@ -144,6 +144,21 @@ impl Body {
         Err(Error::invalid_request("messages", message))
     }
 
+    /// Refuses a body with more than [`MAX_VALUES`] of which a part is to be looked for within its members.
+    ///
+    /// # Errors
+    /// 400 that says how many there may be.
+    pub fn check_values_for_drops(&self) -> Result<(), Error> {
+        if !self.has_too_many_values() {
+            return Ok(());
+        }
+        let message = format!(
+            "The request has more than {MAX_VALUES} JSON values, the most among which a config may leave out some by the paths of \
+             drop_params. Send fewer."
+        );
+        Err(Error::invalid_request("messages", message))
+    }
+
     /// Names of all top-level members, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| self.name_of(member))

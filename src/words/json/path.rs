@@ -10,7 +10,7 @@
 
 use super::string::unquote;
 use super::walk;
-use std::borrow::Cow;
+use std::ops::Range;
 
 /// The longest path, bytes.
 pub const MAX_PATH: usize = 256;
@@ -70,6 +70,14 @@ impl JsonPath {
         self.steps.len() == 1
     }
 
+    /// Its first member, and what leads on from there.
+    fn split_first(&self) -> Option<(&str, &[PathStep])> {
+        match self.steps.split_first()? {
+            (PathStep::Member(name), rest) => Some((name, rest)),
+            _ => None,
+        }
+    }
+
     /// The same path, whose first member has another name and is in an object of this name.
     #[must_use]
     pub fn moved_to(&self, object: &str, name: &str) -> Self {
@@ -80,65 +88,90 @@ impl JsonPath {
 }
 
 /// A JSON text, which must be valid and begin without white space, without what the paths name. `None`: it has none of that.
+///
+/// Nothing is kept of what stays: the text is passed over once for all paths together, and what a path leads into once more for that path.
 pub fn without<'p>(text: &str, paths: impl IntoIterator<Item = &'p JsonPath>) -> Option<String> {
-    let paths: Vec<&[PathStep]> = paths.into_iter().map(|path| path.steps.as_slice()).collect();
-    removed(text, &paths)
+    let paths: Vec<(&str, &[PathStep])> = paths.into_iter().filter_map(JsonPath::split_first).collect();
+    let mut cuts = Cuts { text: text.as_bytes(), places: Vec::new() };
+    for (name, value) in walk::members(cuts.text)? {
+        for (_, rest) in paths.iter().filter(|(first, _)| is_name(name, first)) {
+            cuts.add(Some(name), value, rest);
+        }
+    }
+    (!cuts.places.is_empty()).then(|| cuts.splice(text))
 }
 
-fn removed(text: &str, paths: &[&[PathStep]]) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut kept = Kept { parts: Vec::new(), has_changed: false };
-    if let Some(members) = walk::members(bytes) {
-        for (raw, value) in members {
-            let name = std::str::from_utf8(raw).ok()?;
-            let value = std::str::from_utf8(value).ok()?;
-            let plain = match name.contains('\\') {
-                true => Cow::Owned(unquote(format!("\"{name}\"").as_bytes())?.into_owned()),
-                false => Cow::Borrowed(name),
-            };
-            let is_named = |step: &PathStep| matches!(step, PathStep::Member(member) if **member == *plain);
-            kept.add(value, &following(paths, &is_named), |value| format!("\"{name}\":{value}"));
-        }
-        return kept.into_text('{', '}');
+/// Whether a name, as it stands between its quotes, is this one. A name that is no text is none.
+fn is_name(raw: &[u8], name: &str) -> bool {
+    match memchr::memchr(b'\\', raw) {
+        None => raw == name.as_bytes(),
+        Some(_) => unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|plain| plain == name),
     }
-    for (index, value) in walk::items(bytes)?.enumerate() {
-        let value = std::str::from_utf8(value).ok()?;
-        let is_named = |step: &PathStep| match step {
-            PathStep::Item(item) => *item == index,
-            PathStep::EveryItem => true,
-            PathStep::Member(_) => false,
+}
+
+/// What is cut out of a text.
+struct Cuts<'t> {
+    text: &'t [u8],
+    /// Whole members and items, without the commas around them.
+    places: Vec<Range<usize>>,
+}
+
+impl<'t> Cuts<'t> {
+    /// Cuts what the rest of a path names in this member or item: an empty one names all of it.
+    fn add(&mut self, name: Option<&'t [u8]>, value: &'t [u8], rest: &[PathStep]) {
+        let Some((step, behind)) = rest.split_first() else {
+            // The quote before a name belongs to it.
+            let start = name.map_or_else(|| self.offset(value), |name| self.offset(name).saturating_sub(1));
+            return self.places.push(start..self.offset(value) + value.len());
         };
-        kept.add(value, &following(paths, &is_named), str::to_owned);
-    }
-    kept.into_text('[', ']')
-}
-
-/// What is left of those paths whose first step leads to this member or item.
-fn following<'p>(paths: &[&'p [PathStep]], is_named: &dyn Fn(&PathStep) -> bool) -> Vec<&'p [PathStep]> {
-    let split = paths.iter().filter_map(|path| path.split_first());
-    split.filter(|(step, _)| is_named(step)).map(|(_, rest)| rest).collect()
-}
-
-/// The members or items that stay.
-struct Kept {
-    parts: Vec<String>,
-    has_changed: bool,
-}
-
-impl Kept {
-    /// `paths`: what is left of the paths to `value`; an empty one names the value itself.
-    fn add(&mut self, value: &str, paths: &[&[PathStep]], write: impl Fn(&str) -> String) {
-        if paths.iter().any(|rest| rest.is_empty()) {
-            self.has_changed = true;
-            return;
+        match step {
+            PathStep::Member(wanted) => {
+                for (name, value) in walk::members(value).into_iter().flatten() {
+                    if is_name(name, wanted) {
+                        self.add(Some(name), value, behind);
+                    }
+                }
+            }
+            PathStep::Item(index) => {
+                if let Some(item) = walk::items(value).and_then(|mut items| items.nth(*index)) {
+                    self.add(None, item, behind);
+                }
+            }
+            PathStep::EveryItem => {
+                walk::items(value).into_iter().flatten().for_each(|item| self.add(None, item, behind));
+            }
         }
-        let changed = if paths.is_empty() { None } else { removed(value, paths) };
-        self.has_changed |= changed.is_some();
-        self.parts.push(write(changed.as_deref().unwrap_or(value)));
     }
 
-    fn into_text(self, open: char, close: char) -> Option<String> {
-        self.has_changed.then(|| format!("{open}{}{close}", self.parts.join(",")))
+    /// Where a part of the text begins in it.
+    fn offset(&self, part: &[u8]) -> usize {
+        part.as_ptr().addr() - self.text.as_ptr().addr()
+    }
+
+    /// The text without them, and without a comma for each.
+    fn splice(mut self, text: &str) -> String {
+        self.places.sort_unstable_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
+        let mut kept = String::with_capacity(text.len());
+        let mut at = 0;
+        for place in self.places {
+            // It is in a place that was cut already.
+            if place.start < at {
+                continue;
+            }
+            kept.push_str(text.get(at..place.start).unwrap_or_default());
+            let behind = text.get(place.end..).unwrap_or_default();
+            let next = behind.trim_start();
+            at = match next.strip_prefix(',') {
+                Some(rest) => text.len() - rest.trim_start().len(),
+                None => text.len() - next.len(),
+            };
+            // The last one of several: the comma before it goes.
+            if !next.starts_with(',') && kept.trim_end().ends_with(',') {
+                kept.truncate(kept.trim_end().len() - 1);
+            }
+        }
+        kept.push_str(text.get(at..).unwrap_or_default());
+        kept
     }
 }
 
@@ -159,7 +192,7 @@ mod tests {
             (
                 &["a"][..],
                 Some(
-                    r#"{"tools":[{"n":"x","f":{"strict":true,"k":1e3}},{"f":{"strict":false}}],"m":[[1,2],[3]],"e\u0041":2}"#,
+                    r#"{"tools":[{"n":"x","f":{"strict":true,"k":1e3}},{"f":{"strict":false}}], "m":[[1,2],[3]], "e\u0041":2}"#,
                 ),
             ),
             (&["tools[*].f.strict", "m", "a", "eA"], Some(r#"{"tools":[{"n":"x","f":{"k":1e3}},{"f":{}}]}"#)),
@@ -168,7 +201,7 @@ mod tests {
                 Some(r#"{"tools":[{"n":"x","f":{"k":1e3}}]}"#),
             ),
             (&["m[*][0]", "tools", "a", "eA"], Some(r#"{"m":[[2],[]]}"#)),
-            (&["tools[*]", "m[1][0]", "a", "eA"], Some(r#"{"tools":[],"m":[[1,2],[]]}"#)),
+            (&["tools[*]", "m[1][0]", "a", "eA"], Some(r#"{"tools":[], "m":[[1,2],[]]}"#)),
             // What is not there changes nothing.
             (&["b", "a.b", "a[0]", "tools.f", "tools[7].f", "m[0].x"], None),
             (&[], None),
@@ -177,6 +210,26 @@ mod tests {
         }
         assert_eq!(dropped(r#"{"a":1,"a":2}"#, &["a"]).as_deref(), Some("{}"));
         assert_eq!(dropped(r#"[1]"#, &["a"]), None);
+        for (text, paths, wanted) in [
+            (r#"{ "a" : 1 , "b" : 2 }"#, &["a"][..], r#"{ "b" : 2 }"#),
+            (r#"{ "a" : 1 , "b" : 2 }"#, &["b"], r#"{ "a" : 1 }"#),
+            (r#"{ "a" : 1 , "b" : 2 }"#, &["b", "a"], "{ }"),
+            (r#"{"a":[ 1 , 2,3 ]}"#, &["a[1]", "a[2]"], r#"{"a":[ 1 ]}"#),
+            (r#"{"a":[1,[2],"x,"]}"#, &["a[*]", "a[1][0]", "a[2]"], r#"{"a":[]}"#),
+            (r#"{"a":[["b,"],2],"c":1}"#, &["a[1]", "a"], r#"{"c":1}"#),
+        ] {
+            assert_eq!(dropped(text, paths).as_deref(), Some(wanted), "{text} {paths:?}");
+        }
+    }
+
+    /// Half of a pair of surrogates is no text: such a name is none of a path's, and hides no other.
+    #[test]
+    fn a_name_that_is_no_text_hides_no_other() {
+        let text = r#"{"m":[{"role":"user","name":"x","\ud800":1}],"\udc00":{"a":1},"a":2}"#;
+        assert_eq!(
+            dropped(text, &["m[*].name", "a"]).as_deref(),
+            Some(r#"{"m":[{"role":"user","\ud800":1}],"\udc00":{"a":1}}"#)
+        );
     }
 
     #[test]

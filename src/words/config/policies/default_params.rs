@@ -17,13 +17,19 @@ const PARAMS: Form<Vec<(String, Box<str>)>> = form(
             model.problem("is no default: a target sets its model with override_params: {model: NAME}");
             return None;
         }
+        // A response would be of another kind than the one that the client reads.
+        if let Some(stream) = at.member("stream") {
+            stream.problem("is no default: whether a response is streamed is for the client to say");
+            return None;
+        }
         read(at)
     },
     free,
 );
 
 fn members(policies: &mut Policies, table: &mut MemberTable<'_>) {
-    let doc = "Members of the request body, but for model, where the client sends none of the name.";
+    let doc =
+        "Members of the request body, but for model and stream, where the client sends none of the name.";
     policies.default_params = table.get("default_params", PARAMS, doc).unwrap_or_default();
 }
 
