@@ -69,6 +69,23 @@ fn goes_on(group: &TargetGroup, failed: usize, outcome: &Outcome) -> bool {
     }
 }
 
+/// Whether a client that sticks to a member goes to the one that takes its place after `outcome`: only where the member itself failed. What
+/// is wrong with one request is none of the others' business, and a full member may have room again soon.
+pub(super) fn moves_clients(outcome: &Outcome) -> bool {
+    let is_of_member = |class| {
+        matches!(
+            class,
+            FailureClass::Connection
+                | FailureClass::Timeout
+                | FailureClass::ServerError
+                | FailureClass::RateLimit
+                | FailureClass::Quota
+                | FailureClass::Auth
+        )
+    };
+    !matches!(outcome, Outcome::Limited(_)) && outcome.failure_class().is_some_and(is_of_member)
+}
+
 fn has_class(outcome: &Outcome, classes: &[FailureClass]) -> bool {
     outcome.failure_class().is_some_and(|class| classes.contains(&class))
 }

@@ -10,7 +10,7 @@
 //! `Decision::Return`.
 
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
-use super::continuation::{can_hedge_to, is_for_any_failure, may_follow};
+use super::continuation::{can_hedge_to, is_for_any_failure, may_follow, moves_clients};
 use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
@@ -319,8 +319,7 @@ impl Plan {
                 _ if followers.is_empty() => None,
                 GroupStrategy::LoadBalance { by, sticky, .. } => {
                     let (member, _) = self.balance(group, *by, &frame.tried, env);
-                    // A client whose target failed stays with the one that took its place; a full one may have room again soon.
-                    if let Some(sticky) = sticky.as_ref().filter(|_| !outcome.is_refused_here()) {
+                    if let Some(sticky) = sticky.as_ref().filter(|_| moves_clients(outcome)) {
                         env.remember_choice(group, sticky, member);
                     }
                     Some(member)
@@ -442,7 +441,9 @@ impl Plan {
         let randoms = [env.random(), env.random()];
         let members = group.members.iter().enumerate();
         let usable_members: Vec<bool> = members
-            .map(|(index, member)| !tried.contains(&index) && self.is_usable(&member.node, env))
+            .map(|(index, member)| {
+                member.weight > 0.0 && !tried.contains(&index) && self.is_usable(&member.node, env)
+            })
             .collect();
         let usable = |index: usize| usable_members.get(index).copied().unwrap_or_default();
         let choice = match by {

@@ -70,6 +70,13 @@ fn failover_takes_the_next_cheapest_and_the_next_quickest() {
     let prices: Vec<&str> = prices.iter().map(String::as_str).collect();
     let cheap = balanced(r#","failover":true,"by":"price""#, &prices);
     assert_eq!(tried(&cheap, &[status(500); 3], TestEnv::default()), "1 2 0 !");
+    let unused = [format!(r#""weight":0,{}"#, price(1)), price(2), price(3)];
+    let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
+    for strategy in [r#","by":"price""#, r#","failover":true,"by":"price""#] {
+        let wanted = if strategy.contains("failover") { "1 2 !" } else { "1 !" };
+        let found = tried(&balanced(strategy, &unused), &[status(500); 3], TestEnv::default());
+        assert_eq!(found, wanted, "a target of weight 0 is never picked");
+    }
     let quick = balanced(r#","failover":true,"by":"least_latency""#, &["", ""]);
     let env = || TestEnv::default().measured("config.targets[0]", 20).measured("config.targets[1]", 900);
     assert_eq!(tried(&quick, &[status(500); 2], env()), "0 1 !");
@@ -99,7 +106,18 @@ fn failover_nests_and_its_reason_is_next() {
 #[test]
 fn a_client_stays_with_the_member_that_took_the_place_of_one_that_failed() {
     let config = balanced(r#","failover":true,"sticky":{"enabled":true}"#, &["", ""]);
-    for (outcome, remembered) in [(status(529), vec![0]), (Outcome::Limited(429), vec![])] {
+    for (outcome, remembered) in [
+        (status(529), vec![0]),
+        (status(429), vec![0]),
+        (status(401), vec![0]),
+        (Outcome::Failed, vec![0]),
+        (Outcome::TimedOut, vec![0]),
+        (Outcome::Limited(429), vec![]),
+        // The client's own mistakes.
+        (status(400), vec![]),
+        (status(404), vec![]),
+        (Outcome::Unsupported(400), vec![]),
+    ] {
         let mut env = TestEnv { sticky_choice: Some(1), ..TestEnv::default() };
         let mut plan = Plan::new(compiled(&config), None);
         assert_eq!(plan.first(&mut env).unwrap().1, Reason::Sticky);
