@@ -210,13 +210,13 @@ async fn a_webhook_of_slack_gets_a_text() {
         webhook.port
     );
     let (shared, events) = sender(&settings);
-    events.send(event("<!channel> R&D", budget())).await.unwrap();
+    events.send(event("<!channel> @all R&D", budget())).await.unwrap();
     let delivered = "turnpike_alert_deliveries_total{channel=\"webhook\",outcome=\"delivered\"} 1";
     until("the message", async || metric(&shared, delivered).then_some(())).await;
     let json: Value = serde_json::from_slice(&webhook.received()[0].body).unwrap();
     let text = json["text"].as_str().unwrap();
     assert_eq!(json.as_object().unwrap().len(), 1, "{json}");
-    assert!(text.contains("&lt;!channel&gt; R&amp;D is exhausted.\n\nUsed: "), "{text}");
+    assert!(text.contains("&lt;!channel&gt; @\u{200B}all R&amp;D is exhausted.\n\nUsed: "), "{text}");
 }
 
 /// From a request to the webhook and the audit log.

@@ -95,9 +95,11 @@ impl Alert {
         })
     }
 
-    /// What incoming webhooks of Slack get: the text of a mail, in which three characters would begin a link or a mention.
+    /// What incoming webhooks of Slack get: the text of a mail, in which three characters would begin a link or a mention,
+    /// and `@` one at those that read plain names; behind it there is a space without width.
     pub fn slack(&self) -> Value {
         let text = self.text().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let text = text.replace('@', "@\u{200B}");
         json!({"text": text.trim_end()})
     }
 

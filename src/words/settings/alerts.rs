@@ -10,6 +10,7 @@ use crate::config::read::Cursor;
 use crate::config::secret::Secret;
 use crate::json::schema::pattern;
 use serde_json::json;
+use std::fmt;
 use std::path::PathBuf;
 
 /// `alerts`; all of it may be absent.
@@ -48,12 +49,19 @@ pub enum SmtpTls {
 }
 
 /// A URL that gets each alert as JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub url: String,
     pub format: AlertFormat,
     /// What its requests are signed with.
     pub secret: Option<Secret>,
+}
+
+/// Leaves out the URL: that of Slack is a secret.
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("format", &self.format).finish_non_exhaustive()
+    }
 }
 
 /// What a webhook gets.

@@ -14,6 +14,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt;
 
 const MIN_CHARACTERS: usize = 8;
 
@@ -35,11 +36,17 @@ pub struct ServiceKey {
 }
 
 /// A key, or what it is recognized by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum KeyValue {
     Text(Secret),
     /// Its SHA-256.
     Sha256([u8; 32]),
+}
+
+impl fmt::Debug for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 impl KeyValue {
