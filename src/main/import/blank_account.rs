@@ -28,6 +28,6 @@ pub fn of(import: &mut Import, slug: &str, vendor: &str) -> Tree {
     };
     members.iter().fold(account, |account, (member, ending, of)| {
         let name = format!("{}_{ending}", slug.to_uppercase());
-        account.with(member, Tree::Text(import.moved.variable(&name, *of)))
+        account.with(member, Tree::Text(import.moved.new_variable(&name, *of)))
     })
 }

@@ -38,6 +38,9 @@ pub const KEYS: &[Key] = &[
 /// The deepest way through a graph: configs are at most 16 levels deep.
 const MAX_DEPTH: usize = 12;
 
+/// How many elements of a graph are followed: the ways through one may be more than its elements.
+const MAX_STEPS: usize = 1000;
+
 /// Whether a file is a dynamic route.
 pub fn is_cloudflare(root: &Node) -> bool {
     let elements =
@@ -50,7 +53,7 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     let mut ids = Vec::new();
     for file in files {
         let elements = file.member("elements").map(|elements| elements.items()).unwrap_or_default();
-        let mut route = DynamicRoute { import, elements: &elements };
+        let mut route = DynamicRoute { import, elements: &elements, steps: 0 };
         let start = elements.iter().find(|element| element.text_of("type").as_deref() == Some("start"));
         let config = start.and_then(|start| {
             route.note(start);
@@ -78,6 +81,8 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
 struct DynamicRoute<'i, 'e, 'n> {
     import: &'i mut Import,
     elements: &'e [InputAt<'n>],
+    /// How many elements were followed.
+    steps: usize,
 }
 
 impl DynamicRoute<'_, '_, '_> {
@@ -98,8 +103,10 @@ impl DynamicRoute<'_, '_, '_> {
     fn element(&mut self, id: &str, depth: usize) -> Option<Tree> {
         let found = self.elements.iter().find(|element| element.text_of("id").as_deref() == Some(id))?;
         let element = found.clone();
-        if depth > MAX_DEPTH {
-            self.import.findings.not_taken(&element, "the way to it is longer than a config may be deep");
+        self.steps += 1;
+        if depth > MAX_DEPTH || self.steps > MAX_STEPS {
+            let why = "the way to it is longer than a config may be deep, or there are too many";
+            self.import.findings.whole(&element, Taken::Not, why);
             return None;
         }
         self.note(&element);

@@ -126,6 +126,12 @@ impl Written {
             "Settings of Turnpike, made by turnpike import from a configuration of {}.\nThe report of the import says what became of each key.",
             arguments.product.name()
         );
+        let heading = match import.moved.has_keys() {
+            true => heading,
+            false => format!(
+                "{heading}\nNo key of a client is in it: whoever reaches the gateway may call it (auth.keys, docs/keys.md)."
+            ),
+        };
         let prices = import.moved.prices_text();
         let overlay = prices.as_ref().and(arguments.out.as_deref()).map(prices_file);
         // The gateway may run in another directory.
@@ -154,16 +160,22 @@ impl Written {
         let prices = self.overlay.as_deref().zip(self.prices.as_deref());
         let files = [Some((out.as_path(), self.settings.as_str())), prices];
         for (file, text) in files.iter().flatten() {
-            let is_same = std::fs::read_to_string(file).is_ok_and(|there| there == *text);
-            if file.exists() && !is_same && !arguments.force {
-                return Err(format!("{}: is there already; --force writes over it", file.display()));
-            }
+            keep(file, text, arguments)?;
         }
         for (file, text) in files.iter().flatten() {
             std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The error where a file of another text would be written over.
+fn keep(file: &Path, text: &str, arguments: &ImportArguments) -> Result<(), String> {
+    let is_same = std::fs::read_to_string(file).is_ok_and(|there| there == *text);
+    if file.exists() && !is_same && !arguments.force {
+        return Err(format!("{}: is there already; --force writes over it", file.display()));
+    }
+    Ok(())
 }
 
 /// The file of the prices: beside the settings, with `.prices` in its name.
@@ -192,7 +204,8 @@ fn print_report(
         report.text()
     };
     match &arguments.report {
-        Some(file) => std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display())),
+        Some(file) => keep(file, &text, arguments)
+            .and_then(|()| std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))),
         None => {
             eprint!("{text}");
             Ok(())

@@ -2,13 +2,13 @@
 
 use super::cursor::InputAt;
 use super::import::Import;
-use super::report::Taken;
 use super::tree::Tree;
+use super::value::ReferenceReader;
 
 impl Import {
-    /// Reports a parameter that is sent where the request has none.
-    pub fn default_param(&mut self, at: &InputAt<'_>) {
-        self.findings.whole(at, Taken::Exact, "default_params of its target");
+    /// A parameter that is sent where the request has none.
+    pub fn default_param(&mut self, at: &InputAt<'_>, read: ReferenceReader) -> Tree {
+        self.copied(at, read, "default_params of its target")
     }
 }
 

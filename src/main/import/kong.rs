@@ -8,6 +8,7 @@ use super::key_table::{Key, dropped};
 use super::moved::{VariableUse, plain};
 use super::report::Taken;
 use super::tree::Tree;
+use super::value::InputReference;
 use super::vendors;
 use words::config::node::Node;
 
@@ -79,6 +80,12 @@ pub fn is_kong(root: &Node) -> bool {
 /// Takes the files over: a config for each plugin.
 pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     let mut ids = Vec::new();
+    for file in files {
+        import.reserve_references(file.node, reader);
+    }
+    for plugin in files.iter().flat_map(plugins) {
+        reserve(import, &plugin);
+    }
     for plugin in files.iter().flat_map(plugins) {
         let Some(config_at) = plugin.at.member("config") else { continue };
         if let Some(name) = plugin.at.member("name") {
@@ -107,54 +114,101 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     }
 }
 
+/// Keeps the variable of a target without a key, so that it is given to no secret.
+fn reserve(import: &mut Import, plugin: &AiPlugin<'_>) {
+    let Some(config) = plugin.at.member("config") else { return };
+    let targets = config.member("targets").map_or_else(|| vec![config.clone()], |targets| targets.items());
+    for target in targets.iter().filter(|target| target.member("auth").is_none()) {
+        let named = target.member("model").and_then(|model| model.text_of("provider"));
+        if let Some(vendor) = named.and_then(|name| vendors::find(&name)) {
+            import.moved.reserve(vendor.key);
+        }
+    }
+}
+
 /// Targets of `ai-proxy-advanced`.
 fn group(import: &mut Import, config: &InputAt<'_>, items: &[InputAt<'_>]) -> (Option<Tree>, Vec<String>) {
-    let mut targets = Vec::new();
+    let mut weighed = Vec::new();
     let mut names = Vec::new();
     for item in items {
         let Some((target, name)) = target(import, item) else { continue };
         names.extend(name);
-        let weight = item.member("weight").and_then(|at| Some((at.clone(), at.number()?)));
-        if let Some((at, _)) = &weight {
+        let weight_at = item.member("weight");
+        if let Some(at) = &weight_at {
             import.findings.exact(at, "weight");
         }
-        targets.push(target.with_some("weight", weight.map(|(_, weight)| Tree::number(weight))));
+        // Kong's own where there is none.
+        let weight = weight_at.and_then(|at| at.number()).unwrap_or(100.0);
+        weighed.push((weight, target));
     }
+    let is_balanced = weighed.len() > 1;
+    let with_weight = |(weight, target): (f64, Tree)| match is_balanced {
+        true => target.with("weight", Tree::number(weight)),
+        false => target,
+    };
     names.sort();
     names.dedup();
-    if let [single] = targets.as_slice() {
-        return (Some(single.clone()), names);
+    let by_priority =
+        config.member("balancer").and_then(|at| at.text_of("algorithm")).as_deref() == Some("priority");
+    let mut targets: Vec<Tree> = match by_priority {
+        true => levels(weighed),
+        false => weighed.into_iter().map(with_weight).collect(),
+    };
+    if targets.len() == 1 {
+        return (targets.pop(), names);
     }
     if targets.is_empty() {
         return (None, names);
     }
+    let strategy = strategy(import, config.member("balancer").as_ref());
+    (Some(Tree::of([("strategy", strategy), ("targets", Tree::List(targets))])), names)
+}
+
+/// How a group chooses.
+fn strategy(import: &mut Import, balancer: Option<&InputAt<'_>>) -> Tree {
     let mut strategy = super::config_parts::balanced(None);
-    if let Some(balancer) = config.member("balancer") {
-        if let Some(at) = balancer.member("algorithm") {
-            match at.text().as_deref() {
-                Some("round-robin") => import.findings.exact(&at, "strategy.mode loadbalance, by weight"),
-                Some("lowest-latency") => {
-                    strategy.set("by", Tree::text("least_latency"));
-                    import.findings.different(
-                        &at,
-                        "strategy.by least_latency: the faster of two that are drawn by weight",
-                    );
-                }
-                Some("priority") => {
-                    strategy = Tree::of([("mode", Tree::text("fallback"))]);
-                    import.findings.different(&at, "strategy.mode fallback, in the order of the file");
-                }
-                _ => import
+    let Some(balancer) = balancer else { return strategy };
+    if let Some(at) = balancer.member("algorithm") {
+        match at.text().as_deref() {
+            Some("round-robin") => import.findings.exact(&at, "strategy.mode loadbalance, by weight"),
+            Some("lowest-latency") => {
+                strategy.set("by", Tree::text("least_latency"));
+                import
                     .findings
-                    .different(&at, "strategy.mode loadbalance, by weight: nothing here chooses in that way"),
+                    .different(&at, "strategy.by least_latency: the faster of two that are drawn by weight");
             }
-        }
-        if let Some((at, count)) = balancer.member("retries").and_then(|at| Some((at.clone(), at.number()?)))
-        {
-            import.findings.different(&at, format!("the other targets are tried, not {count} times"));
+            Some("priority") => {
+                strategy = Tree::of([("mode", Tree::text("fallback"))]);
+                import
+                    .findings
+                    .different(&at, "strategy.mode fallback, the greatest weight first; equal ones share");
+            }
+            _ => import
+                .findings
+                .different(&at, "strategy.mode loadbalance, by weight: nothing here chooses in that way"),
         }
     }
-    (Some(Tree::of([("strategy", strategy), ("targets", Tree::List(targets))])), names)
+    if let Some((at, count)) = balancer.member("retries").and_then(|at| Some((at.clone(), at.number()?))) {
+        import.findings.different(&at, format!("the other targets are tried, not {count} times"));
+    }
+    strategy
+}
+
+/// Targets by priority: those of the greatest weight first, equal ones in a balanced group.
+fn levels(mut weighed: Vec<(f64, Tree)>) -> Vec<Tree> {
+    weighed.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let mut levels: Vec<Tree> = Vec::new();
+    for chunk in weighed.chunk_by(|(a, _), (b, _)| a == b) {
+        let targets: Vec<Tree> = chunk.iter().map(|(_, target)| target.clone()).collect();
+        levels.push(match targets.as_slice() {
+            [one] => one.clone(),
+            _ => Tree::of([
+                ("strategy", super::config_parts::balanced(None)),
+                ("targets", Tree::List(targets)),
+            ]),
+        });
+    }
+    levels
 }
 
 /// `model` and `auth`: a target, and the name of its model.
@@ -178,13 +232,27 @@ fn target(import: &mut Import, at: &InputAt<'_>) -> Option<(Tree, Option<String>
     let mut params = Tree::map();
     let name = model.member("name").and_then(|at| Some((at.clone(), at.text()?)));
     if let Some((at, name)) = &name {
-        params.set("model", Tree::Text(plain(name)));
+        let written = import.written(name, reader, "MODEL", VariableUse::Text);
+        params.set("model", Tree::Text(written.text));
         import.findings.exact(at, "override_params.model");
     }
     if let Some(options) = options {
         read_options(import, &options, &mut account, &mut params);
     }
-    if account == Tree::of([("provider", Tree::text(vendor.id))]) {
+    let is_blank = [
+        "api_key",
+        "cloud_a_access_key_id",
+        "cloud_b_service_account_json",
+        "cloud_c_auth_mode",
+        "cloud_c_entra_client_secret",
+    ]
+    .iter()
+    .all(|member| account.member(member).is_none());
+    if vendor.needs_host && account.member("custom_host").is_none() {
+        let host = import.moved.variable(&vendor.base_variable(), VariableUse::Url);
+        account.set("custom_host", Tree::Text(host));
+    }
+    if is_blank && at.member("auth").is_none() {
         let key = import.moved.variable(vendor.key, VariableUse::Secret);
         account.set("api_key", Tree::Text(key));
     }
@@ -208,26 +276,13 @@ fn read_auth(import: &mut Import, auth: &InputAt<'_>, key: &str, account: &mut T
         let Some(at) = auth.member(name) else { continue };
         let given = at.text().unwrap_or_default();
         let bare = given.strip_prefix("Bearer ").unwrap_or(&given).trim();
-        let of = if name == "gcp_service_account_json" {
-            VariableUse::ServiceAccount
-        } else {
-            VariableUse::Secret
+        let of = match name {
+            "gcp_service_account_json" => VariableUse::ServiceAccount,
+            "azure_client_id" | "azure_tenant_id" => VariableUse::Text,
+            _ => VariableUse::Secret,
         };
-        match reference(bare) {
-            Some(variable) => {
-                let text = import.moved.variable(&variable, of);
-                account.set(member, Tree::Text(text));
-                import.findings.exact(&at, format!("providers.*.{member}"));
-            }
-            None => {
-                let wanted = if member == "api_key" { key.to_owned() } else { name.to_uppercase() };
-                let text = import.moved.secret(bare, &wanted);
-                import.moved.use_as(&text, of);
-                let variable = text.trim_start_matches("${").trim_end_matches('}').to_owned();
-                account.set(member, Tree::Text(text));
-                import.findings.different(&at, format!("providers.*.{member}: set {variable} to the secret that is written here, which is not copied"));
-            }
-        }
+        let wanted = if member == "api_key" { key.to_owned() } else { name.to_uppercase() };
+        take(import, &at, (bare, &wanted, of), member, account);
     }
     for name in
         ["header_name", "param_name", "param_location", "allow_override", "azure_use_managed_identity"]
@@ -246,15 +301,40 @@ fn read_auth(import: &mut Import, auth: &InputAt<'_>, key: &str, account: &mut T
     }
 }
 
-/// The variable of `{vault://env/name}`, or of deck's `${{ env "NAME" }}`.
-fn reference(text: &str) -> Option<String> {
-    if let Some(path) = text.strip_prefix("{vault://").and_then(|text| text.strip_suffix('}')) {
-        let name = path.rsplit('/').next()?;
-        return Some(name.to_uppercase().replace('-', "_"));
+/// What a text refers to: `{vault://env/name}`, another vault, or deck's `${{ env "NAME" }}`.
+fn reader(text: &str) -> Option<InputReference> {
+    let bare = text.strip_prefix("Bearer ").unwrap_or(text).trim();
+    if let Some(path) = bare.strip_prefix("{vault://").and_then(|text| text.strip_suffix('}')) {
+        return Some(match path.strip_prefix("env/") {
+            Some(name) => InputReference::Variable(name.to_uppercase().replace(['-', '/'], "_")),
+            None => InputReference::Vault(path.to_owned()),
+        });
     }
-    let inner = text.strip_prefix("${{")?.strip_suffix("}}")?.trim();
+    let inner = bare.strip_prefix("${{")?.strip_suffix("}}")?.trim();
     let name = inner.strip_prefix("env")?.trim().trim_matches(['"', '\'']);
-    (!name.is_empty()).then(|| name.to_owned())
+    (!name.is_empty()).then(|| InputReference::Variable(name.to_owned()))
+}
+
+/// Takes a text into the account. `given`: it, a name for a variable, and what it is.
+fn take(
+    import: &mut Import,
+    at: &InputAt<'_>,
+    given: (&str, &str, VariableUse),
+    member: &str,
+    account: &mut Tree,
+) {
+    let (text, wanted, of) = given;
+    let written = import.written(text, reader, wanted, of);
+    account.set(member, Tree::Text(written.text));
+    let text = format!("providers.*.{member}{}", written.more);
+    match written.taken {
+        Taken::Exact => import.findings.exact(at, text),
+        _ => import.findings.different(at, text),
+    }
+}
+
+fn plain_text(text: &str) -> (&str, &str, VariableUse) {
+    (text, "VALUE", VariableUse::Text)
 }
 
 fn read_options(import: &mut Import, options: &InputAt<'_>, account: &mut Tree, params: &mut Tree) {
@@ -269,29 +349,25 @@ fn read_options(import: &mut Import, options: &InputAt<'_>, account: &mut Tree, 
             }
             "upstream_url" => {
                 let host = text.trim_end_matches('/');
-                let host = host
-                    .strip_suffix("/chat/completions")
-                    .or_else(|| host.strip_suffix("/api/chat"))
-                    .unwrap_or(host);
-                account.set("custom_host", Tree::Text(plain(host)));
-                import.findings.exact(&at, "providers.*.custom_host, without the path of the operation");
-            }
-            "azure_instance" => {
-                account.set("resource_name", Tree::Text(plain(&text)));
-                import.findings.exact(&at, "providers.*.resource_name");
+                let ends = [
+                    "/chat/completions",
+                    "/api/chat",
+                    "/v1/messages",
+                    "/completions",
+                    "/embeddings",
+                    "/responses",
+                ];
+                let host = ends.iter().find_map(|end| host.strip_suffix(end)).unwrap_or(host);
+                take(import, &at, (host, "UPSTREAM_URL", VariableUse::Url), "custom_host", account);
             }
             "azure_deployment_id" => {
-                params.set("model", Tree::Text(plain(&text)));
+                let written = import.written(&text, reader, "MODEL", VariableUse::Text);
+                params.set("model", Tree::Text(written.text));
                 import.findings.exact(&at, "override_params.model");
             }
-            "azure_api_version" => {
-                account.set("api_version", Tree::Text(plain(&text)));
-                import.findings.exact(&at, "providers.*.api_version");
-            }
-            "anthropic_version" => {
-                account.set("anthropic_version", Tree::Text(plain(&text)));
-                import.findings.exact(&at, "providers.*.anthropic_version");
-            }
+            "azure_instance" => take(import, &at, plain_text(&text), "resource_name", account),
+            "azure_api_version" => take(import, &at, plain_text(&text), "api_version", account),
+            "anthropic_version" => take(import, &at, plain_text(&text), "anthropic_version", account),
             "bedrock" | "gemini" => {
                 for (from, to) in [
                     ("aws_region", "cloud_a_region"),
@@ -299,8 +375,7 @@ fn read_options(import: &mut Import, options: &InputAt<'_>, account: &mut Tree, 
                     ("location_id", "cloud_b_region"),
                 ] {
                     if let Some(at) = at.member(from) {
-                        account.set(to, Tree::Text(plain(&at.text().unwrap_or_default())));
-                        import.findings.exact(&at, format!("providers.*.{to}"));
+                        take(import, &at, plain_text(&at.text().unwrap_or_default()), to, account);
                     }
                 }
             }

@@ -22,7 +22,10 @@ mod openrouter;
 mod portkey;
 mod product;
 mod report;
+#[cfg(test)]
+mod tests;
 mod tree;
+mod value;
 mod vendors;
 mod yaml;
 

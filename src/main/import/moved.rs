@@ -80,10 +80,20 @@ impl Moved {
         text
     }
 
+    /// The text `${NAME}` for a value that no other variable has; `wanted` is a good name.
+    pub fn new_variable(&mut self, wanted: &str, of: VariableUse) -> String {
+        let name = self.free_variable(wanted);
+        self.variable(&name, of)
+    }
+
+    fn free_variable(&self, wanted: &str) -> String {
+        let is_taken = |name: &str| self.reserved.contains(name) || self.variables.contains_key(name);
+        free_name(&variable_name(wanted), '_', &is_taken)
+    }
+
     /// Says what the variable of a text `${NAME}` is used for.
     pub fn use_as(&mut self, text: &str, of: VariableUse) {
-        let name = text.trim_start_matches("${").trim_end_matches('}');
-        self.variables.insert(name.to_owned(), of);
+        self.variables.insert(variable_in(text).to_owned(), of);
     }
 
     /// Keeps a name of a variable that the input uses.
@@ -96,9 +106,7 @@ impl Moved {
         if let Some(name) = self.for_secrets.get(secret) {
             return format!("${{{name}}}");
         }
-        let wanted = variable_name(wanted);
-        let is_taken = |name: &str| self.reserved.contains(name) || self.variables.contains_key(name);
-        let name = free_name(&wanted, '_', &is_taken);
+        let name = self.free_variable(wanted);
         self.for_secrets.insert(secret.to_owned(), name.clone());
         self.variable(&name, VariableUse::Secret)
     }
@@ -161,6 +169,11 @@ impl Moved {
             section.set(name, to);
         }
         is_new
+    }
+
+    /// Whether clients need a key.
+    pub fn has_keys(&self) -> bool {
+        self.sections.get("auth").is_some_and(|auth| auth.member("keys").is_some())
     }
 
     /// A service key. False: there is one of this name.
@@ -259,6 +272,11 @@ fn free_name(wanted: &str, between: char, is_taken: &dyn Fn(&str) -> bool) -> St
         number += 1;
     }
     name
+}
+
+/// The name in `${NAME}`.
+pub fn variable_in(text: &str) -> &str {
+    text.trim_start_matches("${").trim_end_matches('}')
 }
 
 /// A text as the name of a variable.

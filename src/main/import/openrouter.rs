@@ -9,6 +9,7 @@ use super::key_table::{Key, dropped, read};
 use super::moved::{VariableUse, plain};
 use super::report::Taken;
 use super::tree::Tree;
+use super::value::InputReference;
 use words::config::node::Node;
 
 const REQUEST: &str = "is the request's own, which each client sends";
@@ -70,6 +71,11 @@ pub fn is_openrouter(root: &Node) -> bool {
         || provider.is_some_and(|at| routes.iter().any(|name| at.member(name).is_some()))
 }
 
+/// OpenRouter's bodies refer to nothing.
+fn reader(_: &str) -> Option<InputReference> {
+    None
+}
+
 /// Takes the files over: a config for each.
 pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     let key = import.moved.variable("OPENROUTER_API_KEY", VariableUse::Secret);
@@ -81,17 +87,15 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
         let mut defaults = Tree::map();
         for (name, at) in file.entries() {
             if ROUTING.contains(&name) {
-                params.set(name, Tree::from_node(at.node, &mut |text| plain(text)));
-                import.findings.whole(&at, Taken::Exact, &format!("override_params.{name}"));
+                params.set(name, import.copied(&at, reader, &format!("override_params.{name}")));
             } else if PARAMS.contains(&name) {
-                defaults.set(name, Tree::from_node(at.node, &mut |text| plain(text)));
-                import.default_param(&at);
+                defaults.set(name, import.default_param(&at, reader));
             }
         }
         // The config needs a model; the first of `models` is what OpenRouter takes.
         let first = file.member("models").and_then(|models| models.items().first()?.text());
         if let (None, Some(first)) = (params.member("model"), first) {
-            params.set("model", Tree::Text(first));
+            params.set("model", Tree::Text(plain(&first)));
         }
         let mut config = Tree::of([("provider", Tree::Text(format!("@{slug}")))]);
         add_params(&mut config, params, &defaults);

@@ -122,8 +122,12 @@ impl FileReport {
                 (Some(line), Some(column)) => format!(":{line}:{column}"),
                 _ => String::new(),
             };
+            // A name of the input may have any characters in it.
+            let line = format!("{:<9} {}{place}: {path}: {what}", taken.as_str(), self.file);
+            let line: String =
+                line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{:<9} {}{place}: {path}: {what}", taken.as_str(), self.file);
+            let _ = writeln!(text, "{line}");
         }
         text
     }

@@ -12,15 +12,29 @@ pub struct Vendor {
     pub key: &'static str,
     /// Where it is, if it has no id of its own here and speaks OpenAI's API, or has no address by itself.
     pub host: Option<&'static str>,
+    /// It speaks OpenAI's API at an address of the operator's own, and nowhere else.
+    pub needs_host: bool,
+}
+
+impl Vendor {
+    /// The variable of its base URL, such as `GROQ_API_BASE`.
+    pub fn base_variable(&self) -> String {
+        self.key.replace("_API_KEY", "_API_BASE")
+    }
 }
 
 const fn vendor(names: &'static [&'static str], id: &'static str, key: &'static str) -> Vendor {
-    Vendor { names, id, key, host: None }
+    Vendor { names, id, key, host: None, needs_host: false }
 }
 
 /// One that speaks OpenAI's API and is known here by its address only.
 const fn at(names: &'static [&'static str], key: &'static str, host: &'static str) -> Vendor {
-    Vendor { names, id: "openai", key, host: Some(host) }
+    Vendor { names, id: "openai", key, host: Some(host), needs_host: false }
+}
+
+/// A server of the operator's own that speaks OpenAI's API.
+const fn hosted(names: &'static [&'static str], key: &'static str) -> Vendor {
+    Vendor { names, id: "openai", key, host: None, needs_host: true }
 }
 
 const VENDORS: &[Vendor] = &[
@@ -43,21 +57,28 @@ const VENDORS: &[Vendor] = &[
         id: "ollama",
         key: "OLLAMA_API_KEY",
         host: Some("http://localhost:11434"),
+        needs_host: false,
     },
     Vendor {
         names: &["lm_studio"],
         id: "lmstudio",
         key: "LM_STUDIO_API_KEY",
         host: Some("http://localhost:1234/v1"),
+        needs_host: false,
     },
     Vendor {
         names: &["llamafile"],
         id: "llamacpp",
         key: "LLAMAFILE_API_KEY",
         host: Some("http://127.0.0.1:8080/v1"),
+        needs_host: false,
     },
     vendor(&["hosted_vllm", "vllm"], "vllm", "HOSTED_VLLM_API_KEY"),
-    vendor(&["sgl", "xinference", "lemonade", "docker_model_runner", "infinity"], "openai", "OPENAI_API_KEY"),
+    hosted(&["sgl"], "SGL_API_KEY"),
+    hosted(&["xinference"], "XINFERENCE_API_KEY"),
+    hosted(&["lemonade"], "LEMONADE_API_KEY"),
+    hosted(&["docker_model_runner"], "DOCKER_MODEL_RUNNER_API_KEY"),
+    hosted(&["infinity"], "INFINITY_API_KEY"),
     vendor(&["litellm_proxy"], "litellm", "LITELLM_PROXY_API_KEY"),
     vendor(&["huggingface"], "huggingface", "HUGGINGFACE_API_KEY"),
     vendor(&["perplexity"], "perplexity-ai", "PERPLEXITYAI_API_KEY"),

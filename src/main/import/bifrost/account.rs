@@ -10,6 +10,10 @@ use super::super::tree::Tree;
 use super::super::vendors::Vendor;
 use super::value;
 
+/// Providers whose base URL ends with the version here, and without it in Bifrost's file.
+const ADDS_VERSION: [&str; 7] =
+    ["openai", "groq", "mistral-ai", "cerebras", "x-ai", "nebius", "fireworks-ai"];
+
 /// The account so far, and what of the input became which of its members.
 struct KeyAccount<'i, 'n> {
     import: &'i mut Import,
@@ -34,6 +38,10 @@ pub fn provider<'n>(
     if let Some(key) = key {
         made.key(vendor, key);
     }
+    if vendor.needs_host && made.account.member("custom_host").is_none() {
+        let host = made.import.moved.variable(&vendor.base_variable(), VariableUse::Url);
+        made.account.set("custom_host", Tree::Text(host));
+    }
     made.timeout(provider);
     let KeyAccount { import, account, notes, .. } = made;
     let slug = import.moved.provider(name, &account);
@@ -45,19 +53,20 @@ pub fn provider<'n>(
 
 impl<'n> KeyAccount<'_, 'n> {
     fn text(&mut self, at: Option<InputAt<'n>>, member: &str, of: VariableUse) -> bool {
-        let Some(at) = at else { return false };
-        let Some(text) = value::setting(self.import, &at, of) else { return false };
-        self.account.set(member, Tree::Text(text));
-        self.notes.push((at, Taken::Exact, member.to_owned()));
-        true
+        let ending = if of == VariableUse::Url { "API_BASE" } else { "VALUE" };
+        self.value(at, member, ending, of)
     }
 
     fn secret(&mut self, at: Option<InputAt<'n>>, member: &str, ending: &str) -> bool {
+        self.value(at, member, ending, VariableUse::Secret)
+    }
+
+    fn value(&mut self, at: Option<InputAt<'n>>, member: &str, ending: &str, of: VariableUse) -> bool {
         let Some(at) = at else { return false };
         let wanted = format!("{}_{ending}", self.name);
-        let Some((text, taken, more)) = value::secret(self.import, &at, &wanted) else { return false };
-        self.account.set(member, Tree::Text(text));
-        self.notes.push((at, taken, format!("{member}{more}")));
+        let Some(written) = value::written(self.import, &at, &wanted, of) else { return false };
+        self.account.set(member, Tree::Text(written.text));
+        self.notes.push((at, written.taken, format!("{member}{}", written.more)));
         true
     }
 
@@ -81,7 +90,15 @@ impl<'n> KeyAccount<'_, 'n> {
         let host = host.trim_end_matches('/').to_owned();
         let last = host.rsplit('/').next().unwrap_or_default();
         let is_versioned = last.starts_with('v') && last.chars().skip(1).all(|c| c.is_ascii_digit());
-        let adds = vendor.id == "openai" && !is_versioned && !host.starts_with("${");
+        let adds = ADDS_VERSION.contains(&vendor.id) && !is_versioned;
+        if adds
+            && host.starts_with("${")
+            && let Some((_, taken, text)) = self.notes.last_mut()
+        {
+            *taken = Taken::Different;
+            text.push_str("; the variable must have the base URL with the /v1 that Bifrost adds");
+        }
+        let adds = adds && !host.starts_with("${");
         self.account.set("custom_host", Tree::Text(if adds { format!("{host}/v1") } else { host }));
     }
 
@@ -105,7 +122,8 @@ impl<'n> KeyAccount<'_, 'n> {
                 self.text(within(cloud, "project_id"), "cloud_b_project_id", VariableUse::Text);
                 self.text(within(cloud, "region"), "cloud_b_region", VariableUse::Text);
                 let json = within(cloud, "auth_credentials");
-                if !self.text(json, "cloud_b_service_account_json", VariableUse::ServiceAccount)
+                let of = VariableUse::ServiceAccount;
+                if !self.value(json, "cloud_b_service_account_json", "CREDENTIALS", of)
                     && self.account.member("api_key").is_none()
                 {
                     self.account.set("cloud_b_auth_type", Tree::text("workloadIdentity"));

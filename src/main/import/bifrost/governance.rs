@@ -4,13 +4,20 @@
 
 use super::super::cursor::InputAt;
 use super::super::import::Import;
+use super::super::moved::{VariableUse, variable_in};
 use super::super::report::Taken;
 use super::super::tree::Tree;
+use super::super::value::WrittenValue;
 use super::models::{self, Provider};
 use super::value;
 
 /// Virtual keys.
-pub fn read_keys(import: &mut Import, governance: &InputAt<'_>, providers: &[Provider], empty_is_all: bool) {
+pub fn read_keys(
+    import: &mut Import,
+    governance: &InputAt<'_>,
+    providers: &[Provider<'_>],
+    empty_is_all: bool,
+) {
     for at in governance.member("virtual_keys").map(|keys| keys.items()).unwrap_or_default() {
         if at.member("is_active").is_some_and(|active| active.flag() == Some(false)) {
             import.findings.not_taken(&at, "is not active");
@@ -27,15 +34,22 @@ fn read_key(import: &mut Import, governance: &InputAt<'_>, at: &InputAt<'_>, all
         import.findings.not_taken(at, "has no name");
         return;
     };
-    let Some(value_at) = at.member("value") else {
-        import.findings.not_taken(at, "has no value: Bifrost makes one, which is in its database alone; make a key (turnpike keys create)");
-        return;
-    };
     let wanted = format!("{name}_KEY").to_uppercase();
-    let Some((text, taken, more)) = value::secret(import, &value_at, &wanted) else { return };
+    let value_at = at.member("value");
+    let given = value_at.as_ref().and_then(value::text).filter(|text| !text.is_empty());
+    let written = match &given {
+        Some(given) => import.hidden(given, value::reader, &wanted, VariableUse::Secret),
+        // Bifrost makes a value that is in its database alone. Without the key the gateway could be open.
+        None => {
+            let text = import.moved.new_variable(&wanted, VariableUse::Secret);
+            let more =
+                format!(": set {} to its value, which is in Bifrost's database alone", variable_in(&text));
+            WrittenValue { text, taken: Taken::Different, more }
+        }
+    };
     let mut key = Tree::of([
         ("name", Tree::text(name.clone())),
-        ("key", Tree::Text(text)),
+        ("key", Tree::Text(written.text)),
         ("scopes", Tree::List(vec![Tree::text("completions.write")])),
     ]);
     key = key.with_some("usage_limits", budgets(import, governance, at));
@@ -45,10 +59,17 @@ fn read_key(import: &mut Import, governance: &InputAt<'_>, at: &InputAt<'_>, all
         import.findings.not_taken(at, format!("another virtual key is called {name}"));
         return;
     }
+    let more = written.more;
     let text = format!("auth.keys[{name}], sent as bearer or in x-gateway-api-key, not in x-bf-vk{more}");
-    value::record(import, &value_at, taken, &text);
-    if let Some(at) = named {
-        import.findings.exact(&at, format!("auth.keys[{name}]"));
+    let value_at = value_at.filter(|_| given.is_some());
+    let has_value = value_at.is_some();
+    if let Some(at) = value_at {
+        value::record(import, &at, written.taken, &text);
+    }
+    match named {
+        Some(at) if has_value => import.findings.exact(&at, format!("auth.keys[{name}]")),
+        Some(at) => import.findings.different(&at, text),
+        None => {}
     }
     if let Some(at) = at.member("is_active") {
         import.findings.exact(&at, "is so here");
@@ -59,16 +80,20 @@ fn read_key(import: &mut Import, governance: &InputAt<'_>, at: &InputAt<'_>, all
 fn allowed(
     import: &mut Import,
     at: &InputAt<'_>,
-    providers: &[Provider],
+    providers: &[Provider<'_>],
     empty_is_all: bool,
 ) -> Option<Tree> {
     if let Some(all) = at.member("allow_all_providers").filter(|all| all.flag() == Some(true)) {
         import.findings.exact(&all, "a key without allowed_models may use all");
         return None;
     }
-    let configs = at.member("provider_configs")?;
+    let configs = at.member("provider_configs").map(|configs| configs.items()).unwrap_or_default();
+    // A key without providers may use all in version 1, and none in version 2.
+    if configs.is_empty() && empty_is_all {
+        return None;
+    }
     let mut names = Vec::new();
-    for config in configs.items() {
+    for config in configs {
         let Some(provider_at) = config.member("provider") else { continue };
         let provider = provider_at.text().unwrap_or_default();
         import.findings.exact(&provider_at, "allowed_models of the key");
@@ -90,7 +115,11 @@ fn allowed(
         }
         for model in models.iter().filter(|model| *model != "*") {
             names.push(format!("{provider}/{model}"));
-            names.push(model.clone());
+            let of = providers.iter().filter(|found| found.name == provider);
+            names.extend(of.flat_map(|found| found.at_providers(model)));
+            if models::is_plain_name_of(providers, &provider, model) {
+                names.push(model.clone());
+            }
         }
         if let Some(ids) = config.member("key_ids") {
             let is_any =
@@ -132,7 +161,9 @@ fn budgets(import: &mut Import, governance: &InputAt<'_>, key: &InputAt<'_>) -> 
         let reset_at = at.member("reset_duration");
         let limit = Tree::of([("credit_limit", Tree::number(max))]);
         let reset = reset_at.as_ref().and_then(InputAt::text).unwrap_or_default();
-        let Some((limit, taken, how)) = with_reset(limit, &reset) else {
+        let aligned_at = at.member("calendar_aligned").or_else(|| key.member("calendar_aligned"));
+        let is_aligned = aligned_at.as_ref().is_some_and(|at| at.flag() == Some(true));
+        let Some((limit, taken, how)) = with_reset(limit, &reset, is_aligned) else {
             import.findings.not_taken(
                 &at,
                 format!("a budget of {reset}: the shortest period of one here is a day (docs/limits.md)"),
@@ -143,6 +174,11 @@ fn budgets(import: &mut Import, governance: &InputAt<'_>, key: &InputAt<'_>) -> 
         import.findings.exact(&max_at, "usage_limits.credit_limit of the key");
         if let Some(at) = reset_at {
             import.findings.whole(&at, taken, &how);
+        }
+        if let Some(at) = aligned_at {
+            let is_same = matches!(reset.as_str(), "1M" | "1w") || !is_aligned;
+            let taken = if is_same { Taken::Exact } else { Taken::Different };
+            import.findings.whole(&at, taken, "usage_limits.periodic_reset of the key: months and weeks are the calendar's (limits.timezone)");
         }
         for name in ["id", "virtual_key_id"] {
             if let Some(at) = at.member(name) {
@@ -157,17 +193,17 @@ fn budgets(import: &mut Import, governance: &InputAt<'_>, key: &InputAt<'_>) -> 
 }
 
 /// A limit with its period: `1M`, `1w`, `30d`.
-fn with_reset(limit: Tree, reset: &str) -> Option<(Tree, Taken, String)> {
+fn with_reset(limit: Tree, reset: &str, is_aligned: bool) -> Option<(Tree, Taken, String)> {
     let split = reset.len().checked_sub(1)?;
     let count: u64 = reset.get(..split)?.parse().ok()?;
     let unit = reset.get(split..)?;
     match (count, unit) {
-        (1, "M") => Some((
+        (1, "M") if is_aligned => Some((
             limit.with("periodic_reset", Tree::text("monthly")),
             Taken::Exact,
             "usage_limits.periodic_reset".to_owned(),
         )),
-        (1, "w") => Some((
+        (1, "w") if is_aligned => Some((
             limit.with("periodic_reset", Tree::text("weekly")),
             Taken::Exact,
             "usage_limits.periodic_reset".to_owned(),
@@ -175,14 +211,22 @@ fn with_reset(limit: Tree, reset: &str) -> Option<(Tree, Taken, String)> {
         _ => {
             let days = match unit {
                 "d" => count,
-                "w" => count * 7,
-                "M" => count * 30,
-                "Y" | "y" => count * 365,
+                "w" => count.saturating_mul(7),
+                "M" => count.saturating_mul(30),
+                "Y" | "y" => count.saturating_mul(365),
                 _ => return None,
             };
             let limit = limit.with("periodic_reset_days", Tree::whole(days.clamp(1, 365)));
-            let taken = if unit == "d" && days <= 365 { Taken::Exact } else { Taken::Different };
-            Some((limit, taken, "usage_limits.periodic_reset_days".to_owned()))
+            let taken = if matches!(unit, "d" | "w") && (1..=365).contains(&days) {
+                Taken::Exact
+            } else {
+                Taken::Different
+            };
+            let how = match days {
+                0..=365 => format!("usage_limits.periodic_reset_days: {}", days.max(1)),
+                _ => "usage_limits.periodic_reset_days: 365, which is the longest here".to_owned(),
+            };
+            Some((limit, taken, how))
         }
     }
 }
@@ -235,21 +279,23 @@ fn rates(import: &mut Import, governance: &InputAt<'_>, key: &InputAt<'_>) -> Op
 }
 
 /// Routing rules, the most important first.
-pub fn read_rules(import: &mut Import, governance: &InputAt<'_>, providers: &[Provider]) {
+pub fn read_rules(import: &mut Import, governance: &InputAt<'_>, providers: &[Provider<'_>]) {
     let mut rules = governance.member("routing_rules").map(|rules| rules.items()).unwrap_or_default();
     rules.sort_by(|a, b| {
         let priority =
             |at: &InputAt<'_>| at.member("priority").and_then(|at| at.number()).unwrap_or_default();
         priority(a).total_cmp(&priority(b))
     });
+    let mut patterns = Vec::new();
     for rule in rules {
-        if let Err(why) = read_rule(import, &rule, providers) {
+        if let Err(why) = read_rule(import, &rule, providers, &mut patterns) {
             import.findings.not_taken(&rule, why);
         }
     }
 }
 
-fn read_rule(import: &mut Import, rule: &InputAt<'_>, providers: &[Provider]) -> Result<(), String> {
+/// The rule's names of models, if it is one that can be taken.
+fn rule_names(rule: &InputAt<'_>, patterns: &[String]) -> Result<Vec<String>, String> {
     const OTHER_CEL: &str =
         "its CEL is more than a comparison of the model: write a config with conditions (docs/config.md)";
     if rule.member("enabled").is_some_and(|enabled| enabled.flag() == Some(false)) {
@@ -260,29 +306,90 @@ fn read_rule(import: &mut Import, rule: &InputAt<'_>, providers: &[Provider]) ->
     }
     let cel = rule.member("cel_expression").ok_or(OTHER_CEL)?;
     let names = names_of(&cel.text().unwrap_or_default()).ok_or(OTHER_CEL)?;
+    let is_meant =
+        |name: &String| patterns.iter().any(|pattern| name.starts_with(pattern.trim_end_matches('*')));
+    match names.iter().find(|name| is_meant(name)) {
+        Some(name) => Err(format!("a rule before it counts for {name}, where here the longer name would")),
+        None => Ok(names),
+    }
+}
+
+fn read_rule(
+    import: &mut Import,
+    rule: &InputAt<'_>,
+    providers: &[Provider<'_>],
+    patterns: &mut Vec<String>,
+) -> Result<(), String> {
+    let names = rule_names(rule, patterns)?;
     let targets_at = rule.member("targets").map(|targets| targets.items()).unwrap_or_default();
     let targets_at = if targets_at.is_empty() { vec![rule.clone()] } else { targets_at };
-    let first = names.first().cloned().unwrap_or_default();
-    let mut targets = Vec::new();
-    for at in &targets_at {
-        let provider = at.text_of("provider").ok_or("names no provider")?;
-        let model = at.text_of("model").filter(|model| !model.is_empty()).unwrap_or_else(|| first.clone());
-        let target = route(providers, &provider, &model)
-            .ok_or_else(|| format!("names {provider}/{model}, which no key is for"))?;
-        let weight = at.member("weight").and_then(|at| at.number()).filter(|_| targets_at.len() > 1);
-        targets.push(target.with_some("weight", weight.map(Tree::number)));
+    // A target without a model requests the one of the request, so that each name has a route of its own.
+    let mut routes = Vec::new();
+    for name in &names {
+        routes.push((name, rule_route(&targets_at, providers, name)?));
     }
-    let mut route_tree = match targets.as_slice() {
-        [one] => one.clone(),
-        _ => Tree::of([
-            ("strategy", super::super::config_parts::balanced(None)),
-            ("targets", Tree::List(targets)),
-        ]),
-    };
+    let chain = fallbacks(import, rule, providers);
+    let id = rule.text_of("name").or_else(|| rule.text_of("id")).unwrap_or_else(|| names.concat());
+    let mut others = Vec::new();
+    for (name, route) in routes {
+        let mut entry = models::saved(import, &id, &with_fallbacks(route, &chain));
+        if name.contains('*') && entry.member("to").is_none() {
+            entry = Tree::of([("to", entry)]);
+        }
+        // In CEL the provider is no part of the model: the rule is for its name at each of them.
+        let at_providers = providers.iter().map(|provider| format!("{}/{name}", provider.name));
+        if name.contains('*') {
+            // Without the provider before it.
+            entry.set("model", Tree::text(name.clone()));
+        }
+        for name in at_providers.chain([name.clone()]) {
+            if !import.moved.model(&name, entry.clone()) {
+                others.push(name);
+            }
+        }
+    }
+    patterns.extend(names.iter().filter(|name| name.contains('*')).cloned());
+    record_rule(import, rule, &targets_at, &format!("models.{}", names.join(", models.")));
+    if let Some(at) = rule.member("cel_expression").filter(|_| !others.is_empty()) {
+        let why =
+            format!("models.{}; a rule before it counts for {}", names.join(", models."), others.join(", "));
+        import.findings.different(&at, why);
+    }
+    Ok(())
+}
+
+/// The targets of a rule for one name.
+fn rule_route(targets: &[InputAt<'_>], providers: &[Provider<'_>], name: &str) -> Result<Tree, String> {
+    let mut routes = Vec::new();
+    for at in targets {
+        let provider = at.text_of("provider").ok_or("names no provider")?;
+        let model = at.text_of("model").filter(|model| !model.is_empty());
+        let found = providers.iter().find(|found| found.name == provider);
+        let route = match &model {
+            None if name.contains('*') => found.and_then(Provider::route_pattern),
+            Some(model) => found.and_then(|found| found.route(model)),
+            None => found.and_then(|found| found.route(name)),
+        };
+        let model = model.as_deref().unwrap_or(name);
+        let route =
+            route.ok_or_else(|| format!("names {provider}/{model}, which no key is for, or not each"))?;
+        let weight = at.member("weight").and_then(|at| at.number()).filter(|_| targets.len() > 1);
+        routes.push(route.with_some("weight", weight.map(Tree::number)));
+    }
+    if let [one] = routes.as_slice() {
+        return Ok(one.clone());
+    }
+    Ok(Tree::of([("strategy", super::super::config_parts::balanced(None)), ("targets", Tree::List(routes))]))
+}
+
+/// The fallbacks of a rule, each as a target.
+fn fallbacks(import: &mut Import, rule: &InputAt<'_>, providers: &[Provider<'_>]) -> Vec<Tree> {
     let mut chain = Vec::new();
     for at in rule.member("fallbacks").map(|list| list.items()).unwrap_or_default() {
         let named = at.text().unwrap_or_default();
-        let found = named.split_once('/').and_then(|(provider, model)| route(providers, provider, model));
+        let found = named.split_once('/').and_then(|(provider, model)| {
+            providers.iter().find(|found| found.name == provider)?.route(model)
+        });
         match found {
             Some(target) => {
                 chain.push(target);
@@ -291,21 +398,16 @@ fn read_rule(import: &mut Import, rule: &InputAt<'_>, providers: &[Provider]) ->
             None => import.findings.not_taken(&at, format!("no key is for {named}")),
         }
     }
-    if !chain.is_empty() {
-        let mut all = vec![route_tree];
-        all.extend(chain);
-        route_tree = Tree::of([
-            ("strategy", Tree::of([("mode", Tree::text("fallback"))])),
-            ("targets", Tree::List(all)),
-        ]);
+    chain
+}
+
+fn with_fallbacks(route: Tree, chain: &[Tree]) -> Tree {
+    if chain.is_empty() {
+        return route;
     }
-    let id = rule.text_of("name").or_else(|| rule.text_of("id")).unwrap_or_else(|| first.clone());
-    let entry = models::saved(import, &id, &route_tree);
-    for name in &names {
-        import.moved.model(name, entry.clone());
-    }
-    record_rule(import, rule, &targets_at, &format!("models.{}", names.join(", models.")));
-    Ok(())
+    let mut all = vec![route];
+    all.extend(chain.iter().cloned());
+    Tree::of([("strategy", Tree::of([("mode", Tree::text("fallback"))])), ("targets", Tree::List(all))])
 }
 
 /// Reports the parts of a rule that was taken.
@@ -319,10 +421,6 @@ fn record_rule(import: &mut Import, rule: &InputAt<'_>, targets: &[InputAt<'_>],
     {
         import.findings.exact(&at, text);
     }
-}
-
-fn route(providers: &[Provider], provider: &str, model: &str) -> Option<Tree> {
-    providers.iter().find(|found| found.name == provider)?.route(model)
 }
 
 /// The names of models that an expression compares with; `None`: it says more.
@@ -375,16 +473,19 @@ mod tests {
 
     #[test]
     fn periods_of_budgets_are_ours() {
-        let member = |reset: &str| {
-            let (limit, taken, _) = with_reset(Tree::map(), reset)?;
+        let member = |reset: &str, is_aligned| {
+            let (limit, taken, _) = with_reset(Tree::map(), reset, is_aligned)?;
             let days =
                 limit.member("periodic_reset_days").or_else(|| limit.member("periodic_reset")).cloned()?;
             Some((days, taken))
         };
-        assert_eq!(member("1M"), Some((Tree::text("monthly"), Taken::Exact)));
-        assert_eq!(member("30d"), Some((Tree::whole(30), Taken::Exact)));
-        assert_eq!(member("1Y"), Some((Tree::whole(365), Taken::Different)));
-        assert_eq!(member("1h"), None);
-        assert_eq!(member(""), None);
+        assert_eq!(member("1M", true), Some((Tree::text("monthly"), Taken::Exact)));
+        assert_eq!(member("30d", false), Some((Tree::whole(30), Taken::Exact)));
+        assert_eq!(member("1Y", false), Some((Tree::whole(365), Taken::Different)));
+        assert_eq!(member("1h", true), None);
+        assert_eq!(member("", true), None);
+        assert_eq!(member("1M", false), Some((Tree::whole(30), Taken::Different)));
+        assert_eq!(member("1w", false), Some((Tree::whole(7), Taken::Exact)));
+        assert_eq!(member("18446744073709551615M", false), Some((Tree::whole(365), Taken::Different)));
     }
 }

@@ -11,6 +11,7 @@ mod value;
 
 use super::cursor::InputAt;
 use super::import::Import;
+use super::moved::{VariableUse, plain};
 use super::tree::Tree;
 use words::config::node::Node;
 
@@ -38,6 +39,9 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
         version.and_then(|at| at.number()) == Some(1.0)
     });
     for file in files {
+        import.reserve_references(file.node, value::reader);
+    }
+    for file in files {
         for (name, at) in file.member("providers").map(|providers| providers.entries()).unwrap_or_default() {
             if let Some(provider) = models::read(import, name, &at, empty_is_all) {
                 models::note_rest(import, &at);
@@ -55,10 +59,37 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
         }
     }
     models::write(import, &providers);
+    for file in files {
+        close(import, file);
+    }
     import.moved.comment(
         "models",
         "Clients of Bifrost send provider/model; what one provider alone lists has its plain name as well.",
     );
+}
+
+/// Where every client needs a key and the file has none that is active, a gateway without keys would be open: it gets one to set.
+fn close(import: &mut Import, file: &InputAt<'_>) {
+    let enforced = ["enforce_auth_on_inference", "enforce_governance_header", "is_vk_mandatory"];
+    let client = file.member("client");
+    let enforced = enforced.iter().filter_map(|name| client.as_ref()?.member(name));
+    let enforced: Vec<InputAt<'_>> = enforced.filter(|at| at.flag() == Some(true)).collect();
+    let governance = file.member("governance");
+    let has_keys = governance.and_then(|governance| governance.member("virtual_keys")).is_some();
+    if import.moved.has_keys() || (enforced.is_empty() && !has_keys) {
+        return;
+    }
+    let variable = import.moved.new_variable("CLIENTS_KEY", VariableUse::Secret);
+    import.moved.key(Tree::of([
+        ("name", Tree::text("clients")),
+        ("key", Tree::text(variable.clone())),
+        ("scopes", Tree::List(vec![Tree::text("completions.write")])),
+    ]));
+    for at in enforced {
+        let why =
+            format!("auth.keys[clients]: the file has no active key with a value; set {variable} to one");
+        import.findings.different(&at, why);
+    }
 }
 
 /// `client`: logs, origins, sizes.
@@ -82,7 +113,8 @@ fn read_client(import: &mut Import, client: &InputAt<'_>) {
         import.findings.exact(&at, "logs.retention");
     }
     if let Some(at) = client.member("allowed_origins") {
-        let origins: Vec<Tree> = at.items().iter().filter_map(InputAt::text).map(Tree::Text).collect();
+        let origins: Vec<Tree> =
+            at.items().iter().filter_map(InputAt::text).map(|text| Tree::Text(plain(&text))).collect();
         if !origins.is_empty() {
             import.moved.set("cors", "origins", Tree::List(origins));
         }

@@ -4,6 +4,7 @@
 
 use super::super::cursor::InputAt;
 use super::super::import::Import;
+use super::super::moved::plain;
 use super::super::report::Taken;
 use super::super::tree::Tree;
 use super::super::vendors;
@@ -11,8 +12,10 @@ use super::account;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A provider of the file.
-pub struct Provider {
+pub struct Provider<'n> {
     pub name: String,
+    /// Its lists of models that are not for a key.
+    exclusions: Vec<InputAt<'n>>,
     pub keys: Vec<ProviderKey>,
     /// `retry` of its targets.
     retry: Option<Tree>,
@@ -20,7 +23,7 @@ pub struct Provider {
 
 /// One of its keys.
 pub struct ProviderKey {
-    slug: String,
+    pub slug: String,
     weight: f64,
     /// Whether it is for every model.
     is_for_all: bool,
@@ -42,7 +45,12 @@ impl ProviderKey {
 }
 
 /// Reads a provider; `None`: there is none here.
-pub fn read(import: &mut Import, name: &str, at: &InputAt<'_>, empty_is_all: bool) -> Option<Provider> {
+pub fn read<'n>(
+    import: &mut Import,
+    name: &str,
+    at: &InputAt<'n>,
+    empty_is_all: bool,
+) -> Option<Provider<'n>> {
     let custom = at.member("custom_provider_config");
     let base = custom.as_ref().and_then(|custom| custom.member("base_provider_type"));
     let named = base.as_ref().and_then(InputAt::text).unwrap_or_else(|| name.to_owned());
@@ -57,7 +65,9 @@ pub fn read(import: &mut Import, name: &str, at: &InputAt<'_>, empty_is_all: boo
         import.findings.exact(base, format!("provider: {}", vendor.id));
     }
     let keys = at.member("keys").map(|keys| keys.items()).unwrap_or_default();
-    let mut provider = Provider { name: name.to_owned(), keys: Vec::new(), retry: retry(import, at) };
+    let exclusions = keys.iter().filter_map(|key| key.member("blacklisted_models")).collect();
+    let retry = retry(import, at);
+    let mut provider = Provider { name: name.to_owned(), exclusions, keys: Vec::new(), retry };
     if keys.is_empty() {
         let slug = account::provider(import, vendor, name, at, None);
         provider.keys.push(ProviderKey {
@@ -119,7 +129,7 @@ fn read_key(import: &mut Import, at: &InputAt<'_>, slug: String, empty_is_all: b
         if let Some(text) = to.text() {
             import.findings.exact(&to, format!("the model of {name} at providers.{slug}"));
             if text != name {
-                aliases.insert(name.to_owned(), text);
+                aliases.insert(name.to_owned(), plain(&text));
             }
         }
     }
@@ -143,15 +153,30 @@ fn read_key(import: &mut Import, at: &InputAt<'_>, slug: String, empty_is_all: b
     ProviderKey { slug, weight, is_for_all, models, excluded, aliases }
 }
 
-impl Provider {
+impl Provider<'_> {
     /// Every model and alias that one of its keys lists.
     fn listed(&self) -> BTreeSet<&str> {
         let mut listed = BTreeSet::new();
         for key in &self.keys {
             listed.extend(key.models.iter().map(String::as_str));
             listed.extend(key.aliases.keys().map(String::as_str));
+            listed.extend(key.excluded.iter().map(String::as_str).filter(|model| *model != "*"));
         }
         listed
+    }
+
+    /// The models as they are called at the provider, each as `@slug/model`, that this name leads to.
+    pub fn at_providers(&self, model: &str) -> Vec<String> {
+        let keys = self.keys.iter().filter(|key| key.is_for(model));
+        keys.map(|key| format!("@{}/{}", key.slug, key.model(model))).collect()
+    }
+
+    /// A group for every model of a pattern, under its own name; `None`: some key is for some models alone.
+    pub fn route_pattern(&self) -> Option<Tree> {
+        let is_whole =
+            |key: &ProviderKey| key.is_for_all && key.excluded.is_empty() && key.aliases.is_empty();
+        let keys: Vec<&ProviderKey> = self.keys.iter().collect();
+        keys.iter().all(|key| is_whole(key)).then(|| self.group(&keys, &|_| None)).flatten()
     }
 
     /// The stored providers of its keys.
@@ -207,15 +232,35 @@ pub fn saved(import: &mut Import, name: &str, config: &Tree) -> Tree {
     }
 }
 
-/// Writes the names of all providers.
-pub fn write(import: &mut Import, providers: &[Provider]) {
-    let mut plain: BTreeMap<&str, Vec<&Provider>> = BTreeMap::new();
+/// The providers that list each model, by its plain name.
+fn by_plain_name<'p>(providers: &'p [Provider<'p>]) -> BTreeMap<&'p str, Vec<&'p Provider<'p>>> {
+    let mut plain: BTreeMap<&str, Vec<&'p Provider<'p>>> = BTreeMap::new();
     for provider in providers {
         for model in provider.listed() {
             plain.entry(model).or_default().push(provider);
+        }
+    }
+    plain
+}
+
+/// Whether a plain name leads to this provider.
+pub fn is_plain_name_of(providers: &[Provider<'_>], provider: &str, model: &str) -> bool {
+    let plain = by_plain_name(providers);
+    is_name(model)
+        && plain.get(model).is_some_and(|of| matches!(of.as_slice(), [only] if only.name == provider))
+}
+
+/// Writes the names of all providers.
+pub fn write(import: &mut Import, providers: &[Provider<'_>]) {
+    for provider in providers {
+        for model in provider.listed() {
             let name = format!("{}/{model}", provider.name);
             if let Some(entry) = provider.entry(import, &name, model) {
                 import.moved.model(&name, entry);
+            } else if provider.keys.iter().any(|key| key.is_for_all) {
+                for at in &provider.exclusions {
+                    import.findings.not_taken(at, format!("no key is for {model}, which {}/* means here all the same: give clients keys with allowed_models (docs/keys.md)", provider.name));
+                }
             }
         }
         let keys: Vec<&ProviderKey> = provider.keys.iter().filter(|key| key.is_for_all).collect();
@@ -234,7 +279,7 @@ pub fn write(import: &mut Import, providers: &[Provider]) {
             import.moved.model(&name, entry);
         }
     }
-    for (model, of) in plain {
+    for (model, of) in by_plain_name(providers) {
         if let [provider] = of.as_slice()
             && is_name(model)
             && let Some(entry) = provider.entry(import, &format!("{}/{model}", provider.name), model)

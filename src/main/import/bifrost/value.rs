@@ -2,15 +2,17 @@
 
 use super::super::cursor::InputAt;
 use super::super::import::Import;
-use super::super::litellm::is_placeholder;
-use super::super::moved::{VariableUse, plain};
+use super::super::moved::VariableUse;
 use super::super::report::Taken;
+use super::super::value::{InputReference, WrittenValue};
 
-/// The variable that a text refers to; of a vault's path a variable that is named after it.
-pub fn reference(text: &str) -> Option<String> {
-    let name = text.strip_prefix("env.").or_else(|| text.strip_prefix("vault."))?;
-    let name = name.rsplit(['/', '#']).next().unwrap_or(name);
-    (!name.is_empty()).then(|| name.to_owned())
+/// What a text refers to.
+pub fn reader(text: &str) -> Option<InputReference> {
+    let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+    match text.strip_prefix("vault.") {
+        Some(path) => named(path).map(InputReference::Vault),
+        None => named(text.strip_prefix("env.")?).map(InputReference::Variable),
+    }
 }
 
 /// The text of a value: newer files also write `{"value": …, "env_var": …}`.
@@ -25,31 +27,10 @@ pub fn text(at: &InputAt<'_>) -> Option<String> {
     }
 }
 
-/// A value for the settings, what is to be done, and whether that is the same. `wanted` names a variable for a secret that is written.
-pub fn secret(import: &mut Import, at: &InputAt<'_>, wanted: &str) -> Option<(String, Taken, String)> {
+/// A value for the settings; `None`: there is none. `wanted` names a variable for one that is not copied.
+pub fn written(import: &mut Import, at: &InputAt<'_>, wanted: &str, of: VariableUse) -> Option<WrittenValue> {
     let given = text(at).filter(|text| !text.is_empty())?;
-    if let Some(name) = reference(&given) {
-        return Some((import.moved.variable(&name, VariableUse::Secret), Taken::Exact, String::new()));
-    }
-    if is_placeholder(&given) {
-        return Some((plain(&given), Taken::Exact, String::new()));
-    }
-    let variable = import.moved.secret(&given, wanted);
-    let name = variable.trim_start_matches("${").trim_end_matches('}').to_owned();
-    Some((
-        variable,
-        Taken::Different,
-        format!(": set {name} to the secret that is written here, which is not copied"),
-    ))
-}
-
-/// A text that is no secret.
-pub fn setting(import: &mut Import, at: &InputAt<'_>, of: VariableUse) -> Option<String> {
-    let given = text(at).filter(|text| !text.is_empty())?;
-    Some(match reference(&given) {
-        Some(name) => import.moved.variable(&name, of),
-        None => plain(&given),
-    })
+    Some(import.written(&given, reader, wanted, of))
 }
 
 /// Records what became of a value and of the parts it is written in.

@@ -7,8 +7,9 @@ use super::super::import::Import;
 use super::super::moved::VariableUse;
 use super::super::report::Taken;
 use super::super::tree::Tree;
+use super::super::value::WrittenValue;
 use super::super::vendors::Vendor;
-use super::value::{self, Written};
+use super::value;
 
 /// `litellm_params` of a deployment, and below them the credential that they name.
 pub struct Params<'n> {
@@ -71,8 +72,8 @@ pub fn provider(
 
 impl<'n> AccountMaker<'_, '_, 'n> {
     /// A member of the account, from a key of the input.
-    fn take(&mut self, at: InputAt<'n>, member: &str, written: Written) {
-        self.account.set(member, written.tree);
+    fn take(&mut self, at: InputAt<'n>, member: &str, written: WrittenValue) {
+        self.account.set(member, Tree::Text(written.text));
         self.notes.push((at, written.taken, format!("{member}{}", written.more)));
     }
 
@@ -80,8 +81,8 @@ impl<'n> AccountMaker<'_, '_, 'n> {
     fn text(&mut self, name: &str, member: &str) -> bool {
         let Some(at) = self.params.member(name) else { return false };
         let Some(given) = at.text() else { return false };
-        let tree = Tree::Text(value::text(self.import, &given, VariableUse::Text));
-        self.take(at, member, Written { tree, taken: Taken::Exact, more: String::new() });
+        let text = value::text(self.import, &given, VariableUse::Text);
+        self.take(at, member, WrittenValue::exact(text));
         true
     }
 
@@ -100,7 +101,7 @@ impl<'n> AccountMaker<'_, '_, 'n> {
 
     /// The name of a variable of this provider, such as `GROQ_API_BASE`.
     fn base_variable(&self) -> String {
-        self.vendor.key.replace("_API_KEY", "_API_BASE")
+        self.vendor.base_variable()
     }
 
     /// `api_base`; whether there is one.
@@ -110,18 +111,15 @@ impl<'n> AccountMaker<'_, '_, 'n> {
         };
         let wanted = self.base_variable();
         let mut written = value::host(self.import, &at, &wanted);
-        if self.vendor.id == "anthropic"
-            && let Tree::Text(text) = &written.tree
-        {
-            let text = text.trim_end_matches("/messages").trim_end_matches("/v1").to_owned();
-            written.tree = Tree::Text(text);
+        if self.vendor.id == "anthropic" {
+            written.text = written.text.trim_end_matches("/messages").trim_end_matches("/v1").to_owned();
         }
         self.take(at, "custom_host", written);
         true
     }
 
     fn plain(&mut self) {
-        let is_hosted = SELF_HOSTED.contains(&self.vendor.id);
+        let is_hosted = SELF_HOSTED.contains(&self.vendor.id) || self.vendor.needs_host;
         if !self.host() {
             match self.vendor.host {
                 Some(host) => self.account.set("custom_host", Tree::text(host)),
@@ -184,8 +182,7 @@ impl<'n> AccountMaker<'_, '_, 'n> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return false;
         }
-        let written = Written { tree: Tree::text(name), taken: Taken::Exact, more: String::new() };
-        self.take(at, "resource_name", written);
+        self.take(at, "resource_name", WrittenValue::exact(name));
         true
     }
 
@@ -208,8 +205,8 @@ impl<'n> AccountMaker<'_, '_, 'n> {
         self.secret("aws_secret_access_key", "cloud_a_secret_access_key", "AWS_SECRET_ACCESS_KEY");
         self.secret("aws_session_token", "cloud_a_session_token", "AWS_SESSION_TOKEN");
         if !has_key && self.account.member("cloud_a_role_arn").is_none() {
-            self.default_variable("cloud_a_access_key_id", "AWS_ACCESS_KEY_ID", VariableUse::Secret);
-            self.default_variable("cloud_a_secret_access_key", "AWS_SECRET_ACCESS_KEY", VariableUse::Secret);
+            // LiteLLM signs in with the environment's or the machine's own account where the file has none.
+            self.account.set("cloud_a_auth_type", Tree::text("serviceRole"));
         }
         self.text("aws_batch_role_arn", "cloud_a_batch_role_arn");
         self.text("s3_bucket_name", "cloud_a_s3_bucket");
@@ -229,14 +226,14 @@ impl<'n> AccountMaker<'_, '_, 'n> {
             return;
         };
         let given = at.text().unwrap_or_default();
-        let more = match value::reference(&given) {
-            Some(_) => ": the variable must have the JSON itself; a path of a file is not read here",
-            None => ": set VERTEX_CREDENTIALS to the JSON of the service account",
-        };
-        let name = value::reference(&given).unwrap_or("VERTEX_CREDENTIALS").to_owned();
-        let tree = Tree::Text(self.import.moved.variable(&name, VariableUse::ServiceAccount));
-        let taken = if value::reference(&given).is_some() { Taken::Exact } else { Taken::Different };
-        self.take(at, "cloud_b_service_account_json", Written { tree, taken, more: more.to_owned() });
+        let mut written =
+            self.import.written(&given, value::reader, "VERTEX_CREDENTIALS", VariableUse::ServiceAccount);
+        if written.taken == Taken::Exact {
+            written.taken = Taken::Different;
+            written.more =
+                ": the variable must have the JSON itself; a path of a file is not read here".to_owned();
+        }
+        self.take(at, "cloud_b_service_account_json", written);
     }
 
     /// `extra_headers` that are members of an account here.
@@ -250,8 +247,8 @@ impl<'n> AccountMaker<'_, '_, 'n> {
                 _ => continue,
             };
             let Some(given) = at.text() else { continue };
-            let tree = Tree::Text(value::text(self.import, &given, VariableUse::Text));
-            self.take(at, member, Written { tree, taken: Taken::Exact, more: String::new() });
+            let text = value::text(self.import, &given, VariableUse::Text);
+            self.take(at, member, WrittenValue::exact(text));
         }
     }
 }

@@ -104,8 +104,10 @@ pub fn read<'n>(
     };
     let (vendor, model) = target(import, at, &params)?;
     import.findings.exact(&name_at, format!("models.{name}"));
-    let number = |name: &str| params.member(name).or_else(|| at.member(name)).and_then(|at| at.number());
-    let limits = if has_limits { rate_limits(number("rpm"), number("tpm")) } else { None };
+    // Groups are weighed by what stands in litellm_params alone; limits may stand beside it.
+    let number = |name: &str| params.member(name).and_then(|at| at.number());
+    let rate = |name: &str| number(name).or_else(|| at.member(name)?.number());
+    let limits = if has_limits { rate_limits(rate("rpm"), rate("tpm")) } else { None };
     let slug = account::provider(import, vendor, &params, limits);
     let mut deployment = Deployment {
         name,
@@ -128,6 +130,22 @@ pub fn read<'n>(
     deployment.read_dropped(import, &params);
     deployment.price = pricing::read(import, vendor.id, &deployment.model, at, &params);
     Some(deployment)
+}
+
+/// Keeps the variables that a deployment without a key or an address takes by itself, so that none of them is given to a secret.
+pub fn reserve(import: &mut Import, at: &InputAt<'_>, credentials: &BTreeMap<String, InputAt<'_>>) {
+    let Some(own) = at.member("litellm_params") else { return };
+    let credential = own.text_of("litellm_credential_name").and_then(|name| credentials.get(&name).cloned());
+    let params = Params { own, credential };
+    let stated = params.own.text_of("custom_llm_provider").and_then(|name| vendors::find(&name));
+    let written = params.own.text_of("model").unwrap_or_default();
+    let Ok((vendor, _, _)) = split(&written, stated, true) else { return };
+    if params.member("api_key").is_none() {
+        import.moved.reserve(vendor.key);
+    }
+    if params.member("api_base").is_none() && params.member("base_url").is_none() {
+        import.moved.reserve(&vendor.base_variable());
+    }
 }
 
 /// Rates of a deployment as limits of its provider.
@@ -163,6 +181,17 @@ fn target(import: &mut Import, at: &InputAt<'_>, params: &Params<'_>) -> Option<
     if let (Some(at), Some(vendor)) = (&stated, stated_vendor) {
         import.findings.exact(at, format!("provider {}", vendor.id));
     }
+    if let Some(unknown) = stated.as_ref().filter(|_| stated_vendor.is_none()).and_then(InputAt::text) {
+        if !has_host {
+            import.findings.not_taken(at, no_provider(&unknown));
+            return None;
+        }
+        if let Some(at) = &stated {
+            let why =
+                format!("there is no provider {unknown} here; its api_base is called with OpenAI's API");
+            import.findings.different(at, why);
+        }
+    }
     if let Some(name) = value::reference(&written) {
         let text = import.moved.variable(name, VariableUse::Text);
         let vendor = stated_vendor.or_else(|| vendors::find("openai"))?;
@@ -170,7 +199,12 @@ fn target(import: &mut Import, at: &InputAt<'_>, params: &Params<'_>) -> Option<
         import.findings.different(&model_at, why);
         return Some((vendor, text));
     }
-    let found = split(&written, stated_vendor, has_host);
+    let found = match (&stated, stated_vendor) {
+        (Some(_), None) => {
+            vendors::find("openai").map(|openai| (openai, written.clone(), true)).ok_or_else(String::new)
+        }
+        _ => split(&written, stated_vendor, has_host),
+    };
     match found {
         Ok((vendor, model, is_assumed)) => {
             let text = format!("{model} at {}", vendor.id);
@@ -223,11 +257,14 @@ fn split(
                     \"openai/*\": \"@openai/*\" (docs/models.md)"
             .to_owned());
     }
-    let provider = written.split('/').next().unwrap_or(written);
-    Err(format!(
+    Err(no_provider(written.split('/').next().unwrap_or(written)))
+}
+
+fn no_provider(provider: &str) -> String {
+    format!(
         "there is no provider {provider} here, and no api_base that says where it is: if it speaks OpenAI's API, write a provider \
          with provider: openai and custom_host (docs/providers.md)"
-    ))
+    )
 }
 
 /// The model without what LiteLLM puts before it to choose one of a provider's APIs.
@@ -248,16 +285,14 @@ impl Deployment<'_> {
     fn read_parameters(&mut self, import: &mut Import, params: &Params<'_>) {
         for (name, at) in params.own.entries() {
             if REQUEST_PARAMS.contains(&name) {
-                let value = free_value(import, &at);
+                let value = with_flags(import.default_param(&at, value::reader));
                 self.defaults.set(name, value);
-                import.default_param(&at);
             }
         }
         let body = params.own.member("extra_body").map(|body| body.entries()).unwrap_or_default();
         for (name, at) in body {
-            let value = free_value(import, &at);
+            let value = with_flags(import.default_param(&at, value::reader));
             self.defaults.set(name, value);
-            import.default_param(&at);
         }
     }
 
@@ -267,7 +302,8 @@ impl Deployment<'_> {
         for name in ["drop_params", "additional_drop_params"] {
             let Some(at) = params.own.member(name) else { continue };
             if at.is_container() {
-                paths.extend(at.items().iter().filter_map(InputAt::text).map(Tree::Text));
+                paths
+                    .extend(at.items().iter().filter_map(InputAt::text).map(|text| Tree::Text(plain(&text))));
                 import.findings.exact(&at, "drop_params of its target");
             } else if at.flag() == Some(true) {
                 import.findings.exact(&at, "is so here: a translation leaves out what the provider does not take, with a warning (docs/translation.md)");
@@ -306,6 +342,10 @@ impl Deployment<'_> {
         }
         for name in ["num_retries", "max_retries"] {
             let Some(at) = params.own.member(name) else { continue };
+            if self.target.member("retry").is_some() {
+                import.findings.not_taken(&at, "num_retries counts");
+                continue;
+            }
             match at.number().filter(|count| (0.0..=100.0).contains(count)) {
                 Some(count) => {
                     let retry = Tree::of([("attempts", Tree::number(count.trunc()))]);
@@ -337,11 +377,6 @@ impl Deployment<'_> {
     pub fn is_bare(&self) -> bool {
         self.defaults.is_empty() && self.target.is_empty()
     }
-}
-
-/// A value that is sent as it is, references resolved by the settings.
-fn free_value(import: &mut Import, at: &InputAt<'_>) -> Tree {
-    with_flags(Tree::from_node(at.node, &mut |text| value::text(import, text, VariableUse::Text)))
 }
 
 /// Flags as Python reads them in YAML, where `True` is one.

@@ -11,13 +11,10 @@ mod process;
 mod routes;
 mod value;
 
-pub use value::is_placeholder;
-
 use super::cursor::InputAt;
 use super::import::Import;
 use routes::Routing;
 use std::collections::BTreeMap;
-use words::config::node::{Node, NodeKind};
 
 /// The sections of the file by which it is recognized.
 pub const SECTIONS: [&str; 4] = ["model_list", "litellm_settings", "router_settings", "general_settings"];
@@ -25,7 +22,7 @@ pub const SECTIONS: [&str; 4] = ["model_list", "litellm_settings", "router_setti
 /// Takes the files over. They are one configuration, as with LiteLLM's `include`.
 pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     for file in files {
-        reserve(import, file.node);
+        import.reserve_references(file.node, value::reader);
     }
     let mut credentials = BTreeMap::new();
     for file in files {
@@ -35,29 +32,18 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     for file in files {
         process::read(import, file, &mut routing);
     }
+    for at in files.iter().filter_map(|file| file.member("model_list")).flat_map(|list| list.items()) {
+        deployment::reserve(import, &at, &credentials);
+    }
     let mut deployments = Vec::new();
     for file in files {
         for at in file.member("model_list").map(|list| list.items()).unwrap_or_default() {
             deployments.extend(deployment::read(import, &at, &credentials, routing.has_limits));
         }
     }
-    let groups = routes::groups(deployments);
+    let groups = routes::groups(import, deployments);
     routes::write(import, &groups, &routing);
     import.moved.comment("models", "The names that clients send: each model_name of the file.");
-}
-
-/// Keeps the names of all variables of the input, so that none of them is given to a secret.
-fn reserve(import: &mut Import, node: &Node) {
-    match &node.kind {
-        NodeKind::Text(text) => {
-            if let Some(name) = value::reference(text) {
-                import.moved.reserve(name);
-            }
-        }
-        NodeKind::List(items) => items.iter().for_each(|item| reserve(import, item)),
-        NodeKind::Map(entries) => entries.iter().for_each(|entry| reserve(import, &entry.value)),
-        _ => {}
-    }
 }
 
 /// `credential_list`: accounts that deployments name.

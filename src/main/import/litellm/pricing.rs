@@ -63,6 +63,8 @@ pub fn read(
         (Some(input), Some(output)) => Some(Tree::of([("input", input.clone()), ("output", output.clone())])),
         _ => None,
     };
+    // What has no price here is not free: an input of 0 says nothing of the output.
+    let is_free = is_free && of_group.is_some();
     let price = if is_free { Tree::of([("free", Tree::Flag(true))]) } else { price };
     let is_new = model.contains("${") || import.moved.price(&model_name, &price);
     for at in places {

@@ -7,6 +7,7 @@ use super::super::import::Import;
 use super::super::moved::VariableUse;
 use super::super::report::Taken;
 use super::super::tree::Tree;
+use super::super::value::WrittenValue;
 use super::routes::{Fallbacks, Routing};
 use super::value;
 
@@ -151,13 +152,16 @@ fn read_strategy(import: &mut Import, router: &InputAt<'_>, routing: &mut Routin
     match named.as_str() {
         "simple-shuffle" => import.findings.exact(&at, "strategy.mode loadbalance, by weight"),
         "latency-based-routing" => {
+            // Both choose among deployments whose rates are not used up.
             routing.by = Some("least_latency");
+            routing.has_limits = true;
             import
                 .findings
                 .different(&at, "strategy.by least_latency: the faster of two that are drawn by weight");
         }
         "cost-based-routing" => {
             routing.by = Some("price");
+            routing.has_limits = true;
             import.findings.different(&at, "strategy.by price, in groups whose deployments all have prices in the file; others by weight");
         }
         "usage-based-routing" | "usage-based-routing-v2" => {
@@ -203,24 +207,16 @@ fn read_aliases<'n>(import: &mut Import, router: &InputAt<'n>, routing: &mut Rou
 fn redis_url(import: &mut Import, section: &InputAt<'_>, prefix: &str) -> Option<String> {
     let member = |name: &str| section.text_of(&format!("{prefix}{name}"));
     if let Some(url) = member("url") {
-        return Some(match value::reference(&url) {
-            Some(name) => import.moved.variable(name, VariableUse::Redis),
-            None if url.contains('@') => {
-                let text = import.moved.secret(&url, "REDIS_URL");
-                import.moved.use_as(&text, VariableUse::Redis);
-                text
-            }
-            None => url,
-        });
+        return Some(import.written(&url, value::reader, "REDIS_URL", VariableUse::Redis).text);
     }
     let host = value::text(import, &member("host")?, VariableUse::Host);
     let port = member("port").unwrap_or_else(|| "6379".to_owned());
     let port = value::text(import, &port, VariableUse::Port);
-    let password = member("password").map(|password| match value::reference(&password) {
-        Some(name) => import.moved.variable(name, VariableUse::Secret),
-        None => import.moved.secret(&password, "REDIS_PASSWORD"),
+    let user = member("password").map(|password| {
+        let password = import.hidden(&password, value::reader, "REDIS_PASSWORD", VariableUse::Secret);
+        format!(":{}@", password.text)
     });
-    let user = password.map(|password| format!(":{password}@")).unwrap_or_default();
+    let user = user.unwrap_or_default();
     let scheme = if member("ssl").as_deref() == Some("true") { "rediss" } else { "redis" };
     Some(format!("{scheme}://{user}{host}:{port}"))
 }
@@ -228,16 +224,17 @@ fn redis_url(import: &mut Import, section: &InputAt<'_>, prefix: &str) -> Option
 /// Reports a part of an address of Redis; a password in it is not copied.
 fn note_redis(import: &mut Import, at: &InputAt<'_>, member: &str) {
     let given = at.text().unwrap_or_default();
-    let is_password = at.path.ends_with("password");
-    let is_secret = value::reference(&given).is_none() && (is_password || given.contains('@'));
-    if is_secret {
-        let name = if is_password { "REDIS_PASSWORD" } else { "REDIS_URL" };
-        let variable = import.moved.secret(&given, name);
-        let why =
-            format!("{member}: set the variable of {variable} to what is written here, which is not copied");
-        import.findings.different(at, why);
-    } else {
-        import.findings.exact(at, member);
+    let written = match at.path.ends_with("password") {
+        true => import.hidden(&given, value::reader, "REDIS_PASSWORD", VariableUse::Secret),
+        false if at.path.ends_with("url") => {
+            import.written(&given, value::reader, "REDIS_URL", VariableUse::Redis)
+        }
+        false => WrittenValue::exact(String::new()),
+    };
+    let text = format!("{member}{}", written.more);
+    match written.taken {
+        Taken::Exact => import.findings.exact(at, text),
+        _ => import.findings.different(at, text),
     }
 }
 
@@ -268,6 +265,8 @@ fn read_cache(import: &mut Import, library: &InputAt<'_>, routing: &mut Routing<
         if let Some(types) = types {
             import.findings.exact(&types, "nothing is cached");
         }
+    } else if let Some(why) = opts_out(params.as_ref(), types.as_ref()) {
+        import.findings.not_taken(&at, why);
     } else {
         let is_semantic = kind.ends_with("-semantic");
         let mode = if is_semantic { "semantic" } else { "simple" };
@@ -289,6 +288,18 @@ fn read_cache(import: &mut Import, library: &InputAt<'_>, routing: &mut Routing<
     }
     let Some(params) = params else { return };
     read_cache_store(import, &params, &kind);
+}
+
+/// Why chats are not cached though the cache is on.
+fn opts_out(params: Option<&InputAt<'_>>, types: Option<&InputAt<'_>>) -> Option<&'static str> {
+    if params.and_then(|params| params.text_of("mode")).as_deref() == Some("default_off") {
+        return Some("requests ask for it one by one: clients send a config with cache (docs/cache.md)");
+    }
+    let is_chat = |at: &InputAt<'_>| matches!(at.text().as_deref(), Some("completion" | "acompletion"));
+    let has_chats = types.is_none_or(|types| types.items().iter().any(is_chat));
+    (!has_chats).then_some(
+        "is for operations other than chats: write cache into the configs of those (docs/cache.md)",
+    )
 }
 
 fn read_cache_store(import: &mut Import, params: &InputAt<'_>, kind: &str) {
@@ -378,8 +389,9 @@ fn smtp(import: &mut Import, at: &InputAt<'_>) {
 fn read_general(import: &mut Import, general: &InputAt<'_>) {
     if let Some(at) = general.member("master_key").filter(|at| at.text().is_some()) {
         // A service key is a secret whatever it is.
-        let written = value::own_secret(import, &at, "LITELLM_MASTER_KEY");
-        import.moved.key(Tree::of([("name", Tree::text("master")), ("key", written.tree)]));
+        let given = at.text().unwrap_or_default();
+        let written = import.hidden(&given, value::reader, "LITELLM_MASTER_KEY", VariableUse::Secret);
+        import.moved.key(Tree::of([("name", Tree::text("master")), ("key", Tree::Text(written.text))]));
         let note = "auth.keys[master], which calls and administrates; it must have 8 characters at least. Keys of LiteLLM's \
                     database are made anew (docs/keys.md)";
         match written.taken {

@@ -5,6 +5,7 @@
 use super::super::config_parts::balanced as balanced_strategy;
 use super::super::cursor::InputAt;
 use super::super::import::Import;
+use super::super::report::Taken;
 use super::super::tree::Tree;
 use super::deployment::Deployment;
 
@@ -40,9 +41,17 @@ pub struct Group<'n> {
 }
 
 /// The groups, in the order of their names in the file.
-pub fn groups(deployments: Vec<Deployment<'_>>) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub fn groups<'n>(import: &mut Import, deployments: Vec<Deployment<'n>>) -> Vec<Group<'n>> {
+    let mut groups: Vec<Group<'n>> = Vec::new();
     for deployment in deployments {
+        // The name of a group has one pattern of models here.
+        let of_name = groups.iter().find(|group| group.name == deployment.name);
+        let mut patterns = of_name.iter().flat_map(|group| &group.deployments).map(|other| &other.model);
+        let is_other = |pattern: &String| pattern.contains('*') && *pattern != deployment.model;
+        if deployment.model.contains('*') && patterns.any(is_other) {
+            import.findings.whole(&deployment.at, Taken::Not, "another deployment of this name means models by another pattern; here a name has one (docs/models.md)");
+            continue;
+        }
         match groups.iter_mut().find(|group| group.name == deployment.name) {
             Some(group) => group.deployments.push(deployment),
             None => groups.push(Group { name: deployment.name.clone(), deployments: vec![deployment] }),
@@ -244,7 +253,12 @@ fn weigh(import: &mut Import, group: &Group<'_>, routing: &Routing<'_>) {
         for (name, value) in [("weight", deployment.weight), ("rpm", deployment.rpm), ("tpm", deployment.tpm)]
         {
             let own = params.as_ref().and_then(|params| params.member(name));
+            let is_beside = own.is_none();
             let Some(at) = own.or_else(|| deployment.at.member(name)) else { continue };
+            if is_beside && !(routing.has_limits && name != "weight") {
+                import.findings.exact(&at, "has no effect beside litellm_params");
+                continue;
+            }
             let is_used = is_group
                 && routing.by.is_none()
                 && !routing.has_limits

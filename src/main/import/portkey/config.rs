@@ -5,9 +5,10 @@
 
 use super::super::cursor::InputAt;
 use super::super::import::Import;
-use super::super::moved::plain;
+use super::super::moved::{VariableUse, plain};
 use super::super::report::Taken;
 use super::super::tree::Tree;
+use super::super::value::InputReference;
 use super::providers::Slugs;
 
 /// What becomes of a key of a config.
@@ -126,11 +127,15 @@ pub fn level(import: &mut Import, slugs: &mut Slugs, at: &InputAt<'_>) -> Tree {
         }
         let ours = names.first().copied().unwrap_or(name);
         match way {
-            Way::Same | Way::Free => {
+            Way::Same => {
                 config.set(ours, copied(&at));
                 import.findings.whole(&at, Taken::Exact, ours);
             }
-            Way::Secret => secret(import, &at, ours, &mut config),
+            Way::Free => {
+                let value = import.copied(&at, reader, ours);
+                config.set(ours, value);
+            }
+            Way::Secret => secret(import, &at, ours, VariableUse::Secret, &mut config),
             Way::Not(why) => import.findings.not_taken(&at, *why),
             Way::Own => own(import, slugs, &at, ours, &mut config),
         }
@@ -143,24 +148,26 @@ fn copied(at: &InputAt<'_>) -> Tree {
     Tree::from_node(at.node, &mut |text| plain(text))
 }
 
-/// A secret that is written in the config.
-fn secret(import: &mut Import, at: &InputAt<'_>, ours: &str, config: &mut Tree) {
+/// Portkey's files refer to nothing.
+pub fn reader(_: &str) -> Option<InputReference> {
+    None
+}
+
+/// A secret, or the address, that is written in the config.
+fn secret(import: &mut Import, at: &InputAt<'_>, ours: &str, of: VariableUse, config: &mut Tree) {
     let given = at.text().unwrap_or_default();
-    if super::super::litellm::is_placeholder(&given) {
-        config.set(ours, Tree::text(given));
-        import.findings.exact(at, ours);
-        return;
-    }
     let provider = match config.member("provider") {
         Some(Tree::Text(provider)) => provider.trim_start_matches('@').to_uppercase(),
         _ => "PROVIDER".to_owned(),
     };
-    let variable = import.moved.secret(&given, &format!("{provider}_{}", ours.to_uppercase()));
-    let name = variable.trim_start_matches("${").trim_end_matches('}').to_owned();
-    config.set(ours, Tree::Text(variable));
-    import
-        .findings
-        .different(at, format!("{ours}: set {name} to the secret that is written here, which is not copied"));
+    let given = if of == VariableUse::Url { given.trim_end_matches('/') } else { &given };
+    let written = import.written(given, reader, &format!("{provider}_{}", ours.to_uppercase()), of);
+    config.set(ours, Tree::Text(written.text));
+    let text = format!("{ours}{}", written.more);
+    match written.taken {
+        Taken::Exact => import.findings.exact(at, text),
+        _ => import.findings.different(at, text),
+    }
 }
 
 /// Where the target is: `provider`, `virtual_key`, and the slug of the model, which becomes the provider.
@@ -273,8 +280,7 @@ fn strategy(import: &mut Import, at: &InputAt<'_>, config: &mut Tree) {
 
 /// The parameters, without the slug of the model.
 fn override_params(import: &mut Import, at: &InputAt<'_>, config: &mut Tree) {
-    let mut params = copied(at);
-    import.findings.whole(at, Taken::Exact, "override_params");
+    let mut params = import.copied(at, reader, "override_params");
     if let Some(model) = at.member("model")
         && let Some(text) = model.text()
         && let Some((slug, rest)) = text.strip_prefix('@').and_then(|text| text.split_once('/'))
@@ -329,14 +335,12 @@ fn retry(import: &mut Import, at: &InputAt<'_>, config: &mut Tree) {
 
 /// `custom_host`, and what is sometimes written for it.
 fn host(import: &mut Import, at: &InputAt<'_>, ours: &str, config: &mut Tree) {
-    let text = at.text().unwrap_or_default();
-    config.set("custom_host", Tree::text(plain(text.trim_end_matches('/'))));
-    match ours {
-        "custom_host" => import.findings.exact(at, "custom_host"),
-        _ => import.findings.different(
+    secret(import, at, "custom_host", VariableUse::Url, config);
+    if ours != "custom_host" {
+        import.findings.different(
             at,
             "custom_host: base_url is no key of a config of Portkey's, which has no effect there",
-        ),
+        );
     }
 }
 
@@ -356,8 +360,7 @@ fn hooks(import: &mut Import, slugs: &Slugs, at: &InputAt<'_>, ours: &str, confi
                 ),
             },
             None => {
-                list.push(copied(&item));
-                import.findings.whole(&item, Taken::Exact, ours);
+                list.push(import.copied(&item, reader, ours));
             }
         }
     }

@@ -28,14 +28,8 @@ pub const KEYS: &[Key] = &[
     dropped("data[].status", "only what is active is taken"),
     dropped("data[].note", "describes the object"),
     dropped("data[].description", "describes the object"),
-    dropped(
-        "data[].usage_limits.**",
-        "limits of providers and keys are set by the control API (docs/limits.md)",
-    ),
-    dropped(
-        "data[].rate_limits.**",
-        "limits of providers and keys are set by the control API (docs/limits.md)",
-    ),
+    dropped("data[].usage_limits.**", "limits of providers are set by the control API (docs/limits.md)"),
+    dropped("data[].rate_limits.**", "limits of providers are set by the control API (docs/limits.md)"),
     dropped("data[].model_config.**", "write it into the provider (docs/config.md, Clouds)"),
     dropped("data[].key", "exports have no secrets"),
     dropped("data[].string", "prompts are objects of the store: POST /v1/prompts (docs/prompts.md)"),

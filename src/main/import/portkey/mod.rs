@@ -10,7 +10,6 @@ mod providers;
 use super::cursor::InputAt;
 use super::import::Import;
 use super::moved::{VariableUse, id_of};
-use super::report::Taken;
 use super::tree::Tree;
 use providers::Slugs;
 use words::config::node::{Node, NodeKind};
@@ -140,15 +139,25 @@ fn virtual_key(import: &mut Import, slugs: &mut Slugs, at: &InputAt<'_>) {
 /// A guardrail, whose checks configs get that name it.
 fn guardrail(import: &mut Import, slugs: &mut Slugs, at: &InputAt<'_>) {
     let Some(checks) = at.member("checks") else { return };
-    let tree = Tree::from_node(checks.node, &mut |text| super::moved::plain(text));
+    let tree = import.copied(&checks, config::reader, "checks of the guardrail in configs that name it");
+    let mut actions = Tree::map();
+    for (name, at) in at.member("actions").map(|actions| actions.entries()).unwrap_or_default() {
+        let is_flag = at.flag().is_some() && matches!(name, "deny" | "async");
+        if is_flag || (matches!(name, "on_fail" | "on_success") && at.node.is_object()) {
+            let text = format!("{name} of the guardrail in configs that name it");
+            actions.set(name, import.copied(&at, config::reader, &text));
+        }
+    }
     let ids: Vec<InputAt<'_>> = ["id", "slug"].iter().filter_map(|name| at.member(name)).collect();
     for id in &ids {
         let text = id.text().unwrap_or_default();
-        let guardrail = Tree::of([("id", Tree::text(id_of(&text))), ("checks", tree.clone())]);
+        let mut guardrail = Tree::of([("id", Tree::text(id_of(&text))), ("checks", tree.clone())]);
+        if let Tree::Map(members) = &actions {
+            members.iter().for_each(|member| guardrail.set(&member.name, member.value.clone()));
+        }
         slugs.export_guardrail(&text, guardrail);
         import.findings.exact(id, "the guardrail of configs that name it");
     }
-    import.findings.whole(&checks, Taken::Exact, "checks of the guardrail in configs that name it");
     if let Some(name) = at.member("name") {
         import.findings.different(&name, "results of a guardrail have its id");
     }
@@ -159,7 +168,7 @@ fn key(import: &mut Import, at: &InputAt<'_>) {
     let Some(name_at) = at.member("name") else { return };
     let name = name_at.text().unwrap_or_default();
     let variable =
-        import.moved.variable(&format!("{}_KEY", id_of(&name).to_uppercase()), VariableUse::Secret);
+        import.moved.new_variable(&format!("{}_KEY", id_of(&name).to_uppercase()), VariableUse::Secret);
     let mut key = Tree::of([("name", Tree::text(name.clone())), ("key", Tree::text(variable.clone()))]);
     if let Some(scopes) = at.member("scopes") {
         let mut taken = Vec::new();
@@ -174,6 +183,7 @@ fn key(import: &mut Import, at: &InputAt<'_>) {
         }
         key.set("scopes", Tree::List(taken));
     }
+    read_limits(import, at, &name, &mut key);
     if import.moved.key(key) {
         import.findings.different(
             &name_at,
@@ -183,5 +193,35 @@ fn key(import: &mut Import, at: &InputAt<'_>) {
         );
     } else {
         import.findings.not_taken(&name_at, "another key has this name");
+    }
+}
+
+/// Limits of a key, which are those of a key of the settings as well.
+fn read_limits(import: &mut Import, at: &InputAt<'_>, name: &str, key: &mut Tree) {
+    for (list, members) in [
+        (
+            "usage_limits",
+            &["type", "credit_limit", "alert_threshold", "periodic_reset", "periodic_reset_days"][..],
+        ),
+        ("rate_limits", &["type", "unit", "value"][..]),
+    ] {
+        let Some(limits_at) = at.member(list) else { continue };
+        let items = if limits_at.node.is_object() { vec![limits_at] } else { limits_at.items() };
+        let mut limits = Vec::new();
+        for at in items.iter().filter(|at| !at.entries().is_empty()) {
+            let mut limit = Tree::map();
+            for member in members {
+                if let Some(value) = at.member(member) {
+                    limit.set(
+                        member,
+                        import.copied(&value, config::reader, &format!("auth.keys[{name}].{list}")),
+                    );
+                }
+            }
+            limits.push(limit);
+        }
+        if !limits.is_empty() {
+            key.set(list, Tree::List(limits));
+        }
     }
 }

@@ -93,8 +93,8 @@ impl Slugs {
         let exported =
             self.exported.get(slug).map(|name| our_id(name).to_owned()).filter(|name| is_provider(name));
         let sure = exported.or_else(|| stated.map(str::to_owned));
-        let vendor = sure.clone().or_else(|| hinted(slug).map(str::to_owned));
-        let is_guess = vendor.is_none();
+        let is_guess = sure.is_none();
+        let vendor = sure.or_else(|| hinted(slug).map(str::to_owned));
         let vendor = vendor.unwrap_or_else(|| "openai".to_owned());
         if !import.moved.has_provider(&id) {
             let account = blank_account::of(import, &id, &vendor);
@@ -104,7 +104,7 @@ impl Slugs {
         if is_guess {
             import.findings.different(
                 at,
-                format!("{text}. Which provider it is of is in none of the files: correct it"),
+                format!("{text}. Which provider it is of is in none of the files, and is a guess by its name: correct it"),
             );
         } else {
             import.findings.exact(at, text);
