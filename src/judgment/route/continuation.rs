@@ -83,7 +83,7 @@ pub(super) fn moves_clients(outcome: &Outcome) -> bool {
                 | FailureClass::Auth
         )
     };
-    !matches!(outcome, Outcome::Limited(_)) && outcome.failure_class().is_some_and(is_of_member)
+    !outcome.is_refused_here() && outcome.failure_class().is_some_and(is_of_member)
 }
 
 fn has_class(outcome: &Outcome, classes: &[FailureClass]) -> bool {

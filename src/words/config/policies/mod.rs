@@ -78,9 +78,8 @@ inherited! {
     drop_params: Option<Vec<JsonPath>> = drop_params::KEY,
     /// Base URL that replaces the provider's own, as written.
     custom_host: Option<String> = custom_host::KEY,
-    /// Of the stored provider in the settings file: no config has it.
+    /// Of the stored provider in the settings file, as the next one: no config has it.
     proxy: Option<ProxyChoice> = proxy::KEY,
-    /// Of the stored provider in the settings file: no config has it.
     client_certificate: Option<Arc<CertificateFiles>> = client_certificate::KEY,
     request_hooks: HookLists = hook_lists::REQUEST,
     response_hooks: HookLists = hook_lists::RESPONSE,
