@@ -11,6 +11,7 @@ fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
         "ALERT_SECRET" => Some("whsec".to_owned()),
+        "SLACK_WEBHOOK" => Some("https://hooks.slack.com/services/T0/B0/token".to_owned()),
         "PROXY_PASSWORD" => Some("canary-proxy".to_owned()),
         "OTLP_AUTHORIZATION" => Some("Bearer canary-otlp".to_owned()),
         "OLD_STORE_KEY" => Some("ab".repeat(32)),
