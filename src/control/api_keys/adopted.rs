@@ -28,7 +28,8 @@ pub(super) fn digest(call: &Call, text: &str) -> Result<[u8; 32], Error> {
     Ok(digest)
 }
 
-/// Writes the record of such a key, unless a key with this digest was made meanwhile.
+/// Writes the record of such a key, unless the newest records that this node has read have its digest. Of writes in the same moment, several
+/// may succeed.
 ///
 /// # Errors
 /// 409 for the digest of another key, and those of the store.
