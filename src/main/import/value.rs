@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_no_secrets_and_says_so() {
+    fn a_copy_has_no_secrets_and_reports_each() {
         let text = "check: {id: webhook, url: 'https://u:canary@h/', headers: {Authorization: canary, X: [canary]},\n  \
                     apiKey: canary, words: [a, b], timeout: 5, plain: env.A, credentials: {deep: {x: canary}}}\n";
         let (node, _) = words::settings::read_yaml(text).unwrap();

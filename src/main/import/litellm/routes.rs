@@ -253,9 +253,9 @@ fn weigh(import: &mut Import, group: &Group<'_>, routing: &Routing<'_>) {
         for (name, value) in [("weight", deployment.weight), ("rpm", deployment.rpm), ("tpm", deployment.tpm)]
         {
             let own = params.as_ref().and_then(|params| params.member(name));
-            let is_beside = own.is_none();
+            let is_outside = own.is_none();
             let Some(at) = own.or_else(|| deployment.at.member(name)) else { continue };
-            if is_beside && !(routing.has_limits && name != "weight") {
+            if is_outside && !(routing.has_limits && name != "weight") {
                 import.findings.exact(&at, "has no effect beside litellm_params");
                 continue;
             }
