@@ -2,6 +2,7 @@
 //!
 //! The order among those who wait is unit-tested (`memory::state::slots`).
 
+use crate::analytics::workspace;
 use crate::support::client::{client, hello, new_trace, status};
 use crate::support::gateway::Gateway;
 use crate::support::settings::KEY;
@@ -27,6 +28,7 @@ providers:
     custom_host: http://127.0.0.1:EMULATOR_PORT/v1
 configs:
   urgent: {provider: '@engine', priority: high}
+  narrow: {provider: '@other', concurrency: {max: 1, queue: {max: 0}}}
 ";
 
 /// A chat under this config.
@@ -191,6 +193,52 @@ async fn an_inline_config_lifts_no_bound_of_a_provider() {
     assert_eq!(status(call(&gateway, &wide, &hello(false))).await, 503);
     drop(first);
     assert_eq!(patient.await.unwrap().unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_saved_config_has_the_same_places_for_all_of_a_workspace_and_others_for_another() {
+    let gateway = Gateway::start(SETTINGS);
+    let (_, other_key) = workspace(&gateway, "other").await;
+    let named = |key: &str, body: &Value| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        call.header("x-gateway-api-key", key).header("x-gateway-config", "narrow").json(body)
+    };
+    let mut body = hello(true);
+    body["model"] = json!("demo?tokens=1000&gap=1000");
+    let first = named(KEY, &body).send().await.unwrap();
+    assert_eq!(first.status(), 200);
+    // Headers that change nothing make no places either.
+    let again = named(KEY, &hello(false)).header("x-gateway-provider", "@engine");
+    assert_eq!(status(again.bearer_auth("sk-of-the-client-0123")).await, 503);
+    assert_eq!(status(named(&other_key, &hello(false))).await, 200);
+    drop(first);
+}
+
+/// A request that got no place counts in no rate.
+#[tokio::test]
+async fn a_request_without_a_place_counts_nowhere() {
+    let gateway = Gateway::start(SETTINGS);
+    let rates = json!([{"type": "requests", "unit": "rpd", "value": 2}]);
+    let key = json!({"name": "limited", "scopes": ["completions.write"], "rate_limits": rates});
+    let key = gateway.create("/v1/api-keys/workspace/service", &key).await;
+    let named = |config: &'static str| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", key["key"].as_str().unwrap());
+        call.header("x-gateway-config", config).json(&hello(false))
+    };
+    let narrow = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let mut body = hello(true);
+    body["model"] = json!("demo?tokens=1000&gap=1000");
+    let held = narrow.header("x-gateway-api-key", KEY).header("x-gateway-config", "narrow").json(&body);
+    let held = held.send().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(status(named("narrow")).await, 503);
+    }
+    drop(held);
+    gateway.idle().await;
+    assert_eq!(status(named("narrow")).await, 200);
+    assert_eq!(status(named("narrow")).await, 200);
+    assert_eq!(status(named("narrow")).await, 429);
 }
 
 /// An upload whose body is still to be read while it waits arrives whole.

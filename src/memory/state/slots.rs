@@ -22,8 +22,15 @@ const MAX_GROUPS: usize = 10_000;
 pub enum SlotOwner {
     /// A stored provider, by its id and its slug. Those of the settings have the id nil.
     Provider(Uuid, Arc<str>),
-    /// A target of a config: the config, the path in it, and, of a config that came with a request, the hash of its source.
-    Target(Arc<str>, Arc<str>, u64),
+    /// A target of a config, for the clients of one workspace.
+    Target {
+        workspace: Uuid,
+        config: Arc<str>,
+        /// Its path in the config.
+        index: Arc<str>,
+        /// The hash of what it was compiled from, of a config that came with a request; 0 of a saved one.
+        source: u64,
+    },
 }
 
 /// All places of the process.

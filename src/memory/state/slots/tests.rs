@@ -151,7 +151,12 @@ async fn under_load_no_place_is_lost_and_no_more_are_in_use_than_there_are() {
 #[test]
 fn unused_places_are_forgotten_and_those_in_use_are_found_again() {
     let registry = SlotRegistry::default();
-    let owner = |number: u64| SlotOwner::Target("c".into(), "config".into(), number);
+    let owner = |source: u64| SlotOwner::Target {
+        workspace: Uuid::nil(),
+        config: "c".into(),
+        index: "config".into(),
+        source,
+    };
     let held = registry.find_or_insert(&owner(0), "p");
     let slot = held.try_enter(POLICY).unwrap();
     drop(held);

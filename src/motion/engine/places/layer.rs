@@ -49,7 +49,7 @@ impl Layer for PlacesLayer {
         Box::pin(async move {
             let target = &call.next.target;
             let kept = call.kept.places.take().filter(|places| Arc::ptr_eq(&places.target, target));
-            let owners = self.owners.get_or_init(|| owners(call.engine, target));
+            let owners = self.owners.get_or_init(|| owners(call.engine, call.ctx, target));
             let places = match kept {
                 Some(places) => places,
                 None => {
@@ -68,7 +68,7 @@ impl Layer for PlacesLayer {
 }
 
 /// The target before its provider: who waits at the target takes no place of all others.
-fn owners(engine: &Engine, target: &Target) -> Arc<[Owner]> {
+fn owners(engine: &Engine, ctx: &RequestContext, target: &Target) -> Arc<[Owner]> {
     let Concurrency { of_target, of_provider } = target.policies.concurrency;
     let id = &target.id;
     let provider = target.slug.as_deref().unwrap_or(id.provider);
@@ -77,9 +77,14 @@ fn owners(engine: &Engine, target: &Target) -> Arc<[Owner]> {
         Owner { slots, policy }
     };
     let of_target = of_target.map(|policy| {
-        // The places of a saved config are the same for all who use it, whatever headers they send.
-        let source = if id.is_inline() { id.hash } else { 0 };
-        find(SlotOwner::Target(id.config.as_str().into(), id.index.as_str().into(), source), policy)
+        // The places of a saved config are the same for all of a workspace, whatever headers they send. Another may have a config of this name.
+        let owner = SlotOwner::Target {
+            workspace: ctx.workspace().unwrap_or_default(),
+            config: id.config.as_str().into(),
+            index: id.index.as_str().into(),
+            source: if id.is_inline() { id.hash } else { 0 },
+        };
+        find(owner, policy)
     });
     let of_provider = of_provider.map(|policy| {
         find(SlotOwner::Provider(target.ids.provider.unwrap_or_default(), provider.into()), policy)
