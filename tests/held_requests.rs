@@ -93,6 +93,47 @@ async fn a_hook_takes_no_request_past_a_hard_budget() {
     assert!(spent < 0.01, "{spent}");
 }
 
+/// An earlier item that a request refers to is sent in its place: limits hold it, and guardrails read it.
+#[tokio::test]
+async fn an_item_that_a_request_refers_to_is_held_and_checked() {
+    let body = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "mistral-small-latest",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "forbidden ".repeat(20_000)}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+    .to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    let response = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes();
+    let server = Provider::start(move |_| response.clone()).await;
+    let account = format!(
+        "  chats: {{provider: mistral-ai, api_key: k, custom_host: 'http://127.0.0.1:{}/v1'}}\n",
+        server.port
+    );
+    let gateway = Gateway::start(&SETTINGS.replacen("providers:\n", &format!("providers:\n{account}"), 1));
+    let send = async |body: Value, config: Value| {
+        let call =
+            client().post(format!("{}/responses", gateway.base_url())).header("x-gateway-api-key", CLIENT);
+        let response = call.header("x-gateway-config", config.to_string()).json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    let plain = json!({"provider": "@chats"});
+    let (_, first) =
+        send(json!({"model": "mistral-small-latest", "input": "x", "max_output_tokens": 10}), plain.clone())
+            .await;
+    let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
+    let next = json!({"model": "mistral-small-latest", "max_output_tokens": 1,
+        "input": [reference, {"role": "user", "content": "y"}]});
+    assert_eq!(send(next.clone(), plain.clone()).await.0, 200);
+    let last = server.received().pop().unwrap();
+    assert!(last.body.len() > 200_000, "{}", last.body.len());
+    let checked = json!({"provider": "@chats", "input_guardrails": [{"default.contains": {"operator": "none", "words": ["forbidden"]},
+        "scope": "all", "deny": true}]});
+    assert_eq!(send(next.clone(), checked).await.0, 446);
+    // 200,000 bytes are 50,000 tokens at least of any tokenizer, at $0.1 a million: $0.005.
+    make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 0.004, "hard": true}))).await;
+    let before = server.received().len();
+    let (status, refused) = send(next, plain).await;
+    assert_eq!((status, server.received().len()), (412, before), "{refused}");
+}
+
 /// The client's body names no model, since a prompt of the provider does: the one that a hook adds is what policies look at.
 #[tokio::test]
 async fn a_model_that_a_hook_adds_is_the_one_that_limits_see() {

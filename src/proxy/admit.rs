@@ -40,12 +40,11 @@ use motion::engine::turn::Turn;
 use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use words::api::body::Body;
 use words::api::operation::Operation;
-use words::api::responses::references;
+use words::api::responses;
 use words::api::trace::{TRACEPARENT, TraceParent};
 use words::error::{Error, Kind};
 
@@ -137,8 +136,7 @@ async fn admit_request(
         Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
-    let (body, form_model) = take_body(gateway, session, ctx, reading).await?;
-    let body = body.map(|body| with_kept_items(gateway, ctx, &client, body));
+    let (body, form_model) = take_body(gateway, session, ctx, reading, &client).await?;
     if creates_own(&endpoint, body.as_ref()) {
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
@@ -372,9 +370,11 @@ async fn take_body(
     session: &mut Session,
     ctx: &mut RequestContext,
     reading: Option<BodyReading>,
+    client: &ClientIdentity,
 ) -> std::result::Result<(Option<Body>, Option<FormModel>), Error> {
     let Some(reading) = reading else { return Ok((None, None)) };
     let body = read_body(gateway, session, ctx, reading).await?;
+    let body = with_kept_items(gateway, ctx, client, &reading, body).await?;
     let is_form = reading.content == BodyContent::Form;
     let headers = &session.req_header().headers;
     let model = if is_form { FormModel::find(headers, body.bytes()) } else { None };
@@ -429,23 +429,28 @@ async fn unpack(
     Ok(bytes)
 }
 
-/// Adds the earlier items that a request refers to, as far as they are kept.
-pub(super) fn with_kept_items(
+/// Puts the earlier items that a request refers to in the place of their references, as far as they are kept.
+pub(super) async fn with_kept_items(
     gateway: &Gateway,
-    ctx: &RequestContext,
+    ctx: &mut RequestContext,
     client: &ClientIdentity,
+    reading: &BodyReading,
     body: Body,
-) -> Body {
+) -> std::result::Result<Body, Error> {
     if !matches!(ctx.api.operation, Operation::Responses | Operation::ResponsesCompact) {
-        return body;
+        return Ok(body);
     }
-    let kept_items = &gateway.engine.shared.kept_items;
-    let client = client.id.as_deref();
-    let items: HashMap<String, Arc<str>> = references(&body)
-        .into_iter()
-        .filter_map(|id| kept_items.get(client, &id).map(|json| (id, json)))
-        .collect();
-    body.with_kept_items(items)
+    let shared = &gateway.engine.shared;
+    let kept = |id: &str| shared.kept_items.get(client.id.as_deref(), id);
+    let size = body.bytes().len();
+    let Some(bytes) = shared.large_work.run(size, || responses::with_kept_items(&body, kept)).await? else {
+        return Ok(body);
+    };
+    ctx.load.held.set(size + bytes.len())?;
+    drop(body);
+    let body = shared.large_work.run(bytes.len(), || reading.parse(bytes)).await?;
+    ctx.load.held.set(body.bytes().len())?;
+    Ok(body)
 }
 
 /// The bytes of the body. A single chunk is used as it is; several are copied into one buffer.

@@ -257,7 +257,7 @@ impl Request {
                 names.into_iter().map(edit).collect()
             }
         };
-        Ok(Body::parse(body.edit(&edits)).ok().map(|bounded| bounded.with_kept_items_of(body)))
+        Ok(Body::parse(body.edit(&edits)).ok())
     }
 
     /// The body that conditions read: with the model and the stream, where the client's has them in its path.

@@ -71,8 +71,7 @@ fn with_params(target: &Target, request: &Request, body: &Body) -> Result<Option
     let dropped = dropped(policies, request, body, bytes.as_ref().unwrap_or(body.bytes()))?;
     let Some(bytes) = dropped.or(bytes) else { return Ok(None) };
     // Editing JSON with JSON values yields JSON.
-    let edited = Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes));
-    Ok(Some(edited.with_kept_items_of(body)))
+    Ok(Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))))
 }
 
 /// The parameters to set: those that are always set, behind the defaults for which there is nothing else.

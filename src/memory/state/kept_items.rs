@@ -5,8 +5,8 @@
 //! items for a while, in memory. Not a store: another process has none of them, and what is not found any more is left to
 //! `api::responses` to judge.
 //!
-//! Admission adds what a request refers to to its `Body`. Only the Responses dialect reads it, so a provider with a Responses API
-//! of its own gets the client's bytes.
+//! Admission puts them in the place of their references. Items of a provider with a Responses API of its own are not kept, and it gets
+//! the references.
 
 use moka::sync::Cache;
 use std::sync::Arc;

@@ -26,7 +26,6 @@ use judgment::route::attempt::Attempt;
 use judgment::route::deadlines::TimeoutKind;
 use judgment::route::outcome::Outcome;
 use judgment::route::request_mode::RequestMode;
-use knowledge::provider::rewriter::Rewriter;
 use memory::state::targets::BreakerSignal;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -184,6 +183,19 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
         complete.store(&self.client.engine.caching, self.client.ctx);
     }
 
+    /// Keeps the items of a translated response, for a client that believes them stored.
+    fn keep_items(&self) {
+        let ctx = &*self.client.ctx;
+        let keeps = ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
+        if !keeps || ctx.api.operation != Operation::Responses {
+            return;
+        }
+        let owner = ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
+        for (id, json) in self.body.items() {
+            self.client.engine.shared.kept_items.insert(owner, &id, json);
+        }
+    }
+
     /// Finishes a response that was sent completely.
     fn complete(self) {
         let Self { client, resume, mut run, body, .. } = self;
@@ -196,7 +208,6 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
             run.stream.drain();
         }
         keep_observers(client.ctx, body);
-        keep_items(client);
         if let Some(resume) = resume {
             client.engine.shared.metrics.record_rescue(resume.label());
         }
@@ -230,6 +241,9 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
             if done {
                 // Before the client has the end of it: its next request finds it.
                 self.store();
+            }
+            if (done || self.body.has_last_event()) && !self.sent_last_event {
+                self.keep_items();
             }
             if !parts.is_empty() {
                 self.last_write = Instant::now();
@@ -431,19 +445,6 @@ fn client_header(
 fn keep_observers(ctx: &mut RequestContext, mut body: Box<ResponseBody>) {
     ctx.record.set_original(body.take_original());
     ctx.observers = body.into_observers();
-}
-
-/// Keeps the items of a translated response, for a client that believes them stored.
-fn keep_items<D>(client: &Client<'_, D>) {
-    let ctx = &*client.ctx;
-    let keeps = ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
-    if !keeps || ctx.api.operation != Operation::Responses {
-        return;
-    }
-    let owner = ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
-    for (id, json) in ctx.observers.rewriter.iter().flat_map(Rewriter::items) {
-        client.engine.shared.kept_items.insert(owner, &id, json);
-    }
 }
 
 /// How a started response ends because of an error in it.

@@ -17,6 +17,7 @@ use super::response_policy::ResponsePolicy;
 use super::retained_events::RetainedEvents;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
+use jiff::Timestamp;
 use judgment::route::request_mode::RequestMode;
 use knowledge::provider::rewriter::{Rewriter, TextFilters};
 use knowledge::provider::translation::Translation;
@@ -24,7 +25,6 @@ use memchr::memmem;
 use memory::state::large_work::{run_here, translation};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
-use std::time::{SystemTime, UNIX_EPOCH};
 use words::api::Dialect;
 use words::api::chat::ProviderError;
 use words::api::operation::Operation;
@@ -144,9 +144,9 @@ impl ResponseBody {
     ) -> Self {
         let length = header.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let events = kind == ContentKind::Events;
-        let rewriter = translation
-            .filter(|_| kind != ContentKind::Compressed)
-            .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
+        let rewriter = translation.filter(|_| kind != ContentKind::Compressed).map(|translation| {
+            (translation, translation.rewriter(events, trace_id, Timestamp::now().as_second().unsigned_abs()))
+        });
         // A response that keeps its shape may be converted into the other kind, which is what is checked and observed.
         let wanted = rewriter.as_ref().filter(|(translation, _)| translation.is_own_dialect());
         let streams = wanted.map_or(events, |(translation, _)| translation.streams());
@@ -384,6 +384,11 @@ impl ResponseBody {
         }
     }
 
+    /// The finished items that the client may refer to later: id and JSON.
+    pub fn items(&self) -> Vec<(String, String)> {
+        if let Mode::Translated(rewriter) = &self.mode { rewriter.items() } else { Vec::new() }
+    }
+
     pub fn error(&self) -> Option<&BodyError> {
         self.error.as_ref()
     }
@@ -592,9 +597,4 @@ impl ResponseBody {
             Mode::Passthrough { tap, .. } => Observers { tap: Some(tap), rewriter: None },
         }
     }
-}
-
-/// The current time, for responses that carry their creation time.
-pub(super) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

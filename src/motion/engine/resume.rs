@@ -4,7 +4,8 @@
 //! and checks that the new response fits what the client already has.
 
 use super::request_context::RequestContext;
-use super::response_body::{ResponseBody, ResumeSource, unix_seconds};
+use super::response_body::{ResponseBody, ResumeSource};
+use jiff::Timestamp;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::outcome::Outcome;
 use judgment::route::target::Target;
@@ -47,7 +48,7 @@ impl Resume {
             ResumeSource::Sent(sent) => {
                 let context = EncodeContext {
                     id: ctx.span.trace_id.to_string(),
-                    created: unix_seconds(),
+                    created: Timestamp::now().as_second().unsigned_abs(),
                     model: attempt.model.as_deref().unwrap_or_default().to_owned(),
                     provider: attempt.target.provider.id(),
                     strict: attempt.target.policies.is_strict(),

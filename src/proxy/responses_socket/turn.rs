@@ -176,7 +176,7 @@ impl<'a> Turn<'a> {
         let header = &self.downstream.request;
         let client =
             self.ctx.record.client.clone().unwrap_or_else(|| self.ctx.snapshot.service_keys.anonymous());
-        let body = admit::with_kept_items(gateway, &self.ctx, &client, body);
+        let body = admit::with_kept_items(gateway, &mut self.ctx, &client, reading, body).await?;
         let paths = &gateway.control_routes.paths;
         let endpoint =
             RequestHead::new(&header.method, &header.uri, &header.headers, &self.ctx.snapshot, paths)

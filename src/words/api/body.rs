@@ -13,9 +13,7 @@ use crate::json::write::Name;
 use bytes::Bytes;
 use serde::de::Deserialize;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The most members of a body. Each takes more memory than the shortest members have bytes, and is looked at for each name
 /// that is searched for. No API has more than some dozen.
@@ -33,8 +31,6 @@ pub struct Body {
     /// The union of the [`name_bit`]s of all names. Most lookups find nothing, and need no more than this.
     name_filter: u64,
     is_object: bool,
-    /// Earlier items that it refers to, by id: JSON.
-    kept_items: Option<Arc<HashMap<String, Arc<str>>>>,
 }
 
 /// One top-level member: byte ranges into the body.
@@ -81,7 +77,7 @@ impl Body {
             Some(())
         });
         match proven {
-            Some(()) => Ok(Self { bytes, members, name_filter, is_object: true, kept_items: None }),
+            Some(()) => Ok(Self { bytes, members, name_filter, is_object: true }),
             None if too_many => {
                 Err(serde::de::Error::custom(format!("it has more than {MAX_MEMBERS} members")))
             }
@@ -92,31 +88,12 @@ impl Body {
     /// A body that is no JSON object (a list, or text whose error the provider shall report): it has no members, and
     /// edits do not change it.
     pub fn opaque(bytes: Bytes) -> Self {
-        Self { bytes, members: Vec::new(), name_filter: 0, is_object: false, kept_items: None }
+        Self { bytes, members: Vec::new(), name_filter: 0, is_object: false }
     }
 
     /// Whether it is a JSON object that was read.
     pub fn is_object(&self) -> bool {
         self.is_object
-    }
-
-    /// Adds the earlier items that it refers to.
-    #[must_use]
-    pub fn with_kept_items(mut self, items: HashMap<String, Arc<str>>) -> Self {
-        self.kept_items = (!items.is_empty()).then(|| Arc::new(items));
-        self
-    }
-
-    /// Takes over the earlier items that `other` refers to, which it was made from.
-    #[must_use]
-    pub fn with_kept_items_of(mut self, other: &Self) -> Self {
-        self.kept_items.clone_from(&other.kept_items);
-        self
-    }
-
-    /// The JSON of an earlier item.
-    pub(crate) fn kept_item(&self, id: &str) -> Option<&str> {
-        self.kept_items.as_ref()?.get(id).map(AsRef::as_ref)
     }
 
     /// The whole body, exactly as it was received.

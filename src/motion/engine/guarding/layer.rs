@@ -186,7 +186,7 @@ fn changed_request(request: &Request, source: &str) -> Option<Request> {
         .map(|(name, _)| Edit::Remove(name))
         .chain(set.map(|(name, json)| Edit::Set(name, Cow::Borrowed(json))))
         .collect();
-    let body = Body::parse(before.edit(&edits)).ok()?.with_kept_items_of(before);
+    let body = Body::parse(before.edit(&edits)).ok()?;
     // A prompt would be rendered anew for its target, and paths to items would name others.
     let mut changed = Request { body: None, prompt: None, is_edited: true, ..request.clone() };
     // Limits, prices and the models of an integration are for the model that is sent, also where the body had none. Where the path

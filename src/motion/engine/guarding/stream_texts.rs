@@ -2,7 +2,7 @@
 //!
 //! Both by the rewriter that text filters use, so all dialects are read and written in one way.
 
-use crate::engine::response_body::unix_seconds;
+use jiff::Timestamp;
 use judgment::guard::{Part, StreamText, change_each};
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
@@ -63,7 +63,7 @@ pub fn replace(reader: &Translation, bytes: &[u8], id: &str, texts: Vec<String>)
 
 /// What the rewriter writes, and whether it has come to the end.
 fn rewrite(reader: &Translation, bytes: &[u8], id: &str, filter: Box<dyn TextFilter>) -> (Vec<u8>, bool) {
-    let mut rewriter = reader.rewriter(true, id, unix_seconds());
+    let mut rewriter = reader.rewriter(true, id, Timestamp::now().as_second().unsigned_abs());
     let mut filters = TextFilters::default();
     filters.add(filter);
     rewriter.set_filters(Some(Box::new(filters)));

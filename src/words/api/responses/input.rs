@@ -14,12 +14,11 @@ use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system};
 use super::tools::ToolReader;
-use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall, cache_mark};
 use crate::api::part_members::{BREAKPOINT, Inner, PartKind, PartShapes};
 use crate::error::Error;
-use crate::json::{Json, JsonStr, values};
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fmt;
@@ -36,22 +35,11 @@ pub(super) struct Input<'a, 't> {
     text_reference: Option<Place>,
     /// What was left out, for the client.
     warnings: Vec<String>,
-    /// The request, with the earlier items that it refers to.
-    body: &'a Body,
     /// An item requests to compact the conversation.
     has_trigger: bool,
     /// The tools that are functions of another name.
     client_tools: &'t ClientTools,
-    /// Bytes of the earlier items read so far.
-    kept_bytes: usize,
-    /// Values in them.
-    kept_values: usize,
 }
-
-/// The most bytes of earlier items that one request may refer to: a reference is short, and may come many times.
-const MAX_KEPT_BYTES: usize = 16 << 20;
-/// The most JSON values in them.
-const MAX_KEPT_VALUES: usize = 20_000;
 
 /// The members of all kinds of items in one struct.
 #[derive(Deserialize)]
@@ -83,19 +71,16 @@ impl ItemIn<'_> {
 }
 
 impl<'a, 't> Input<'a, 't> {
-    /// The input of `body`.
-    pub fn of(body: &'a Body, client_tools: &'t ClientTools) -> Self {
+    /// Of nothing yet.
+    pub fn new(client_tools: &'t ClientTools) -> Self {
         Self {
             messages: Vec::new(),
             tools: Vec::new(),
             call_signature: None,
             text_reference: None,
             warnings: Vec::new(),
-            body,
             has_trigger: false,
             client_tools,
-            kept_bytes: 0,
-            kept_values: 0,
         }
     }
 
@@ -184,23 +169,9 @@ impl<'a, 't> Input<'a, 't> {
         }
     }
 
-    /// A reference to an item of an earlier response. Where the item is not kept, what this gateway made when it
-    /// translated a response is left out if the conversation can go on without it.
+    /// A reference to an item of an earlier response that is not kept (`references`). What this gateway made when it translated a
+    /// response is left out if the conversation can go on without it.
     fn reference(&mut self, id: &str, at: Place) -> Result<(), Error> {
-        if let Some(json) = self.body.kept_item(id) {
-            self.kept_bytes += json.len();
-            self.kept_values += values::count(json.as_bytes(), MAX_KEPT_VALUES);
-            if self.kept_bytes > MAX_KEPT_BYTES || self.kept_values > MAX_KEPT_VALUES {
-                let message = format!(
-                    "The items that {at} and others refer to have over {MAX_KEPT_BYTES} bytes or {MAX_KEPT_VALUES} values."
-                );
-                return Err(Error::invalid_request(at.to_string(), message));
-            }
-            // No item that is kept is itself a reference.
-            if let Some(item) = Json::parse(json) {
-                return self.item(item, at);
-            }
-        }
         match Kind::of_id(id) {
             Some("rs") => self.left_out(at, "earlier reasoning"),
             Some("ws" | "ig") => self.left_out(at, "the call of a built-in tool"),

@@ -33,7 +33,7 @@ pub use compaction::{
 };
 pub use conversion::{Ending, ending, write_events};
 pub use reasoning_token::is_openais_thinking;
-pub use references::references;
+pub use references::with_kept_items;
 pub use request::read;
 
 /// The response body of a count of input tokens.

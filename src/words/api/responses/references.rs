@@ -1,47 +1,117 @@
-//! The ids of earlier items that a request refers to instead of repeating the items.
+//! Earlier items that a request refers to instead of repeating them: those that the gateway keeps take the place of their references.
 //!
-//! Not what becomes of a reference (`input`).
+//! So limits, guardrails and the cache have what a translation sends. Not what becomes of a reference to any other item (`input`).
 
-use crate::api::body::Body;
-use crate::json::JsonStr;
+use crate::api::body::{Body, Edit};
+use crate::error::Error;
+use crate::json::{JsonStr, values};
+use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-/// The most references of one request.
-const MAX_REFERENCES: usize = 4096;
+/// The most bytes of earlier items that one request may refer to: a reference is short, and may come many times.
+const MAX_BYTES: usize = 16 << 20;
+/// The most JSON values in them.
+const MAX_VALUES: usize = 20_000;
 
-/// The ids in `input` of a create request, in order; most requests have none, and are not read.
-pub fn references(body: &Body) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Item<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<JsonStr<'a>>,
-        #[serde(borrow)]
-        id: Option<JsonStr<'a>>,
+/// The members of an item that make it a reference.
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<JsonStr<'a>>,
+    #[serde(borrow)]
+    id: Option<JsonStr<'a>>,
+}
+
+/// The body with the items that `kept` finds in place of their references. `None`: it refers to none of them. Most requests have no
+/// reference, and are not read.
+///
+/// # Errors
+/// 400 that names the reference with which they are too many.
+pub fn with_kept_items(body: &Body, kept: impl Fn(&str) -> Option<Arc<str>>) -> Result<Option<Bytes>, Error> {
+    let input = body.value("input").filter(|input| memchr::memmem::find(input, b"item_reference").is_some());
+    let Some(input) = input else { return Ok(None) };
+    let items: Vec<&RawValue> = serde_json::from_slice(input).unwrap_or_default();
+    let mut list = String::from("[");
+    let mut bytes = 0;
+    let mut found = 0;
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            list.push(',');
+        }
+        let Some(json) = referred(item).and_then(|id| kept(&id)) else {
+            list.push_str(item.get());
+            continue;
+        };
+        bytes += json.len();
+        found += values::count(json.as_bytes(), MAX_VALUES);
+        if bytes > MAX_BYTES || found > MAX_VALUES {
+            let at = format!("input[{index}]");
+            let message = format!(
+                "The items that {at} and others refer to have over {MAX_BYTES} bytes or {MAX_VALUES} values."
+            );
+            return Err(Error::invalid_request(at, message));
+        }
+        list.push_str(&json);
     }
-    let Some(input) = body.value("input") else { return Vec::new() };
-    if memchr::memmem::find(input, b"item_reference").is_none() {
-        return Vec::new();
-    }
-    let items: Vec<Item<'_>> = serde_json::from_slice(input).unwrap_or_default();
-    let is_reference = |item: &Item<'_>| item.kind.as_deref() == Some("item_reference");
-    let ids = items.into_iter().filter(is_reference).filter_map(|item| Some(item.id?.0.into_owned()));
-    ids.take(MAX_REFERENCES).collect()
+    list.push(']');
+    Ok((bytes > 0).then(|| body.edit(&[Edit::Set("input", Cow::Owned(list))])))
+}
+
+/// The id of the item that an item refers to, if it is a reference.
+fn referred(item: &RawValue) -> Option<Cow<'_, str>> {
+    let reference: Reference<'_> = serde_json::from_str(item.get()).ok()?;
+    reference.kind.filter(|kind| kind.0 == "item_reference")?;
+    Some(reference.id?.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn filled(text: &'static str) -> Option<String> {
+        let body = Body::parse(text.as_bytes().into()).unwrap();
+        let kept = |id: &str| id.starts_with("rs_").then(|| format!("{{\"kept\":{id:?}}}").into());
+        let filled = with_kept_items(&body, kept).unwrap();
+        filled.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
     #[test]
-    fn references_are_found_in_the_input() {
-        let ids = |text: &'static str| references(&Body::parse(text.as_bytes().into()).unwrap());
-        assert_eq!(ids(r#"{"input":"item_reference"}"#), [""; 0]);
-        assert_eq!(ids(r#"{"model":"item_reference"}"#), [""; 0]);
+    fn kept_items_stand_in_the_place_of_their_references() {
+        for untouched in [
+            r#"{"input":"item_reference"}"#,
+            r#"{"model":"item_reference"}"#,
+            r#"{"input":[{"type":"item_reference","id":"other"},{"type":"function_call","id":"rs_1"}]}"#,
+        ] {
+            assert_eq!(filled(untouched), None, "{untouched}");
+        }
         assert_eq!(
-            ids(
-                r#"{"input":[{"role":"user","content":"a"},{"type":"item_reference","id":"rs_1"},{"id":"x","type":"item_reference"},{"type":"item_reference"},{"type":"function_call","id":"fc"}]}"#
-            ),
-            ["rs_1", "x"]
+            filled(
+                r#"{"input":[{"role":"user","content":"a"},{"type":"item_reference","id":"rs_1"},{"id":"x","type":"item_reference"},{"id":"rs_1","type":"item_reference"}],"n":1}"#
+            )
+            .as_deref(),
+            Some(
+                r#"{"input":[{"role":"user","content":"a"},{"kept":"rs_1"},{"id":"x","type":"item_reference"},{"kept":"rs_1"}],"n":1}"#
+            )
         );
+    }
+
+    #[test]
+    fn what_one_request_can_refer_to_is_bounded() {
+        for (kept, most) in
+            [(format!("\"{}\"", "x".repeat(1 << 20)), 15), (format!("[{}0]", "0,".repeat(4998)), 4)]
+        {
+            let kept: Arc<str> = kept.into();
+            let refers = |count: usize| {
+                let list = vec![r#"{"type":"item_reference","id":"a"}"#; count].join(",");
+                let body = Body::parse(format!("{{\"input\":[{list}]}}").into()).unwrap();
+                with_kept_items(&body, |_| Some(Arc::clone(&kept)))
+            };
+            assert!(refers(most).unwrap().is_some());
+            let error = refers(most + 1).unwrap_err();
+            assert_eq!(error.param, Some(format!("input[{most}]")));
+        }
     }
 }

@@ -31,7 +31,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 pub(super) fn read_chat(body: &Body, compacts: bool) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let client_tools = ClientTools::of(body);
-    let mut input = Input::of(body, &client_tools);
+    let mut input = Input::new(&client_tools);
     let mut instructions = None;
     let mut input_text = None;
     let mut logprobs = false;

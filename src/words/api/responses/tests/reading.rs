@@ -4,7 +4,6 @@ use super::super::read;
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Message, Part, ResponseFormat, Source, Tool, ToolChoice};
 use serde_json::json;
-use std::collections::HashMap;
 use std::fmt::Write;
 
 fn body(text: &str) -> Body {
@@ -373,29 +372,6 @@ fn references_are_left_out_where_the_conversation_goes_on_without_them() {
             (read, _) => assert_eq!(read.err().and_then(|error| error.param).as_deref(), param, "{text}"),
         }
     }
-}
-
-#[test]
-fn a_reference_to_a_kept_item_is_that_item() {
-    let kept = HashMap::from([
-        ("rs_t_0".to_owned(), r#"{"type":"reasoning","id":"rs_t_0","encrypted_content":"SIG","summary":[{"type":"summary_text","text":"hm"}]}"#.into()),
-        ("msg_t_1".to_owned(), r#"{"type":"message","id":"msg_t_1","role":"assistant","content":[{"type":"output_text","text":"Hi"}]}"#.into()),
-        ("long".to_owned(), json!({"role": "assistant", "content": "x".repeat(1 << 20)}).to_string().into()),
-    ]);
-    let items = |ids: &[&str]| {
-        let references = ids.iter().map(|id| json!({"type": "item_reference", "id": id}));
-        let user = json!({"role": "user", "content": "a"});
-        let list: Vec<_> = references.chain([user]).collect();
-        body(&json!({"model": "m", "input": list}).to_string()).with_kept_items(kept.clone())
-    };
-    let both = items(&["rs_t_0", "msg_t_1"]);
-    let request = read(&both).unwrap();
-    let content = format!("{:?}", request.messages[0].content);
-    assert!(content.contains("hm") && content.contains("SIG") && content.contains("Hi"), "{content}");
-    assert_eq!((request.messages.len(), request.warnings.len()), (2, 0));
-    // What one request can make of a few bytes is bounded.
-    assert!(read(&items(&["long"; 10])).is_ok());
-    assert_eq!(read(&items(&["long"; 20])).unwrap_err().param.as_deref(), Some("input[15]"));
 }
 
 #[test]
