@@ -16,6 +16,8 @@ use words::api::{input_reach, responses, search_bounds};
 /// The most tokens of input, and of output, that one call is believed to use where nothing else bounds it: the largest context that any
 /// listed model has.
 pub(super) const MOST_TOKENS: u64 = 10_000_000;
+/// As many for a turn of a realtime session: several times the context of any listed model that has such sessions.
+const MOST_OF_TURN: u64 = 131_072;
 /// The most searches, and the most documents of a reranking, of such a call.
 const MOST_SEARCHES: u64 = 1_000;
 /// Output of a request without a bound that any model can have.
@@ -37,17 +39,13 @@ pub(super) struct UsageCeiling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Most {
     Of(u64),
-    /// As many as the model has room for.
-    Context,
+    /// As many as the model has room for, or so many where that is not listed.
+    Context(u64),
 }
 
 impl UsageCeiling {
     /// Of the attempt that reports this usage; `None`: it can have used that.
     pub fn of(attempt: &Attempt, usage: &Usage) -> Option<Box<Self>> {
-        // What a session of several requests reports is not bounded by its first.
-        if attempt.operation == Operation::Realtime {
-            return None;
-        }
         let translated = attempt.translation.as_ref().and_then(Translation::request);
         let own = translated.map(Body::bytes).or(attempt.body.as_ref());
         let bytes = own.map_or(0, |own| own.len() as u64);
@@ -67,19 +65,24 @@ impl UsageCeiling {
     fn by_request(attempt: &Attempt, body: Option<&Body>) -> Self {
         let operation = attempt.operation;
         let model = attempt.model.as_deref().unwrap_or_default();
+        if operation == Operation::Realtime {
+            // The whole conversation is the input of each of its turns.
+            let context = Most::Context(MOST_OF_TURN);
+            return Self { input: context, output: context, searches: MOST_SEARCHES, reranked: 0 };
+        }
         let reach = body.map(|body| input_reach::of(operation, body));
         let input = match (reach, body) {
             (Some(input_reach::Reach::Visible), Some(body)) => {
                 let bytes = body.bytes().len() + responses::added_bytes(operation, body);
                 Most::Of((bytes as u64).saturating_add(ADDED))
             }
-            (Some(input_reach::Reach::Referenced), _) => Most::Context,
+            (Some(input_reach::Reach::Referenced), _) => Most::Context(MOST_TOKENS),
             _ => Most::Of(MOST_TOKENS),
         };
         let searches = body.and_then(|body| search_bounds::bound(operation, body, model));
         Self {
             input,
-            output: attempt.most_output.map_or(Most::Context, Most::Of),
+            output: attempt.most_output.map_or(Most::Context(MOST_TOKENS), Most::Of),
             searches: searches.unwrap_or(MOST_SEARCHES).min(MOST_SEARCHES),
             reranked: MOST_SEARCHES,
         }
@@ -89,7 +92,7 @@ impl UsageCeiling {
     pub fn apply(&self, used: &mut AttemptUsage, prices: &RequestPrices, vendor: &str, model: &str) {
         let tokens = |most: Most| match most {
             Most::Of(tokens) => tokens,
-            Most::Context => prices.context_window(vendor, model).unwrap_or(MOST_TOKENS),
+            Most::Context(unlisted) => prices.context_window(vendor, model).unwrap_or(unlisted),
         };
         let believed = self.believed(&used.usage, tokens(self.input), tokens(self.output));
         if believed != used.usage {
@@ -162,13 +165,17 @@ mod tests {
     use words::settings::{SecretSources, Settings};
 
     fn attempt(body: &str) -> Attempt {
+        attempt_at(&Method::POST, "/v1/chat/completions", Some(body))
+    }
+
+    fn attempt_at(method: &Method, path: &'static str, body: Option<&str>) -> Attempt {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let secrets = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let snapshot = SettingsSnapshot::new(Settings::parse("{}", &secrets, &checks).unwrap(), 0);
-        let uri = Uri::from_static("/v1/chat/completions");
-        let endpoint = Endpoint::find(&Method::POST, uri.path());
-        let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
-        let request = Request::new(endpoint, Method::POST, uri, Some(body));
+        let uri = Uri::from_static(path);
+        let endpoint = Endpoint::find(method, uri.path());
+        let body = body.map(|body| Body::parse(Bytes::from(body.to_owned())).unwrap());
+        let request = Request::new(endpoint, method.clone(), uri, body);
         let headers = GatewayHeaders { provider: Some("openai"), ..GatewayHeaders::default() };
         let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
         Attempt::new(Arc::clone(&config.targets()[0]), &request).unwrap()
@@ -176,11 +183,15 @@ mod tests {
 
     /// Input, output and searches of what is charged for this report.
     fn charged(body: &str, usage: Usage) -> (Usage, UsageSource) {
-        let attempt = attempt(body);
+        charged_by(&attempt(body), "gpt-4o", usage)
+    }
+
+    fn charged_by(attempt: &Attempt, model: &str, usage: Usage) -> (Usage, UsageSource) {
+        let model = attempt.model.as_deref().unwrap_or(model);
         let mut used = AttemptUsage { usage, source: UsageSource::Reported, ..AttemptUsage::unmeasured() };
         let prices = RequestPrices::new(Arc::new(PriceBook::default()));
-        if let Some(ceiling) = UsageCeiling::of(&attempt, &usage) {
-            ceiling.apply(&mut used, &prices, "openai", attempt.model.as_deref().unwrap());
+        if let Some(ceiling) = UsageCeiling::of(attempt, &usage) {
+            ceiling.apply(&mut used, &prices, "openai", model);
         }
         (used.usage, used.source)
     }
@@ -217,6 +228,26 @@ mod tests {
             assert_eq!(source == UsageSource::Bounded, found != reported, "{body} {reported:?}");
             assert_eq!(found.total, input + output, "{body} {reported:?}");
         }
+    }
+
+    #[test]
+    fn a_turn_of_a_session_reads_and_writes_no_more_than_its_model_has_room_for() {
+        let most = 1_000_000_000_000;
+        let mut session = attempt_at(&Method::GET, "/v1/realtime?model=gpt-realtime", None);
+        for (model, room) in [("gpt-4o", 128_000), ("of-nobody", MOST_OF_TURN)] {
+            session.model = Some(model.into());
+            let (found, source) = charged_by(&session, model, usage(most, most));
+            assert_eq!((found.input, found.output, source), (room, room, UsageSource::Bounded), "{model}");
+            assert_eq!(charged_by(&session, model, usage(5_000, 4_000)).1, UsageSource::Reported);
+        }
+    }
+
+    #[test]
+    fn a_generic_path_is_believed_as_far_as_the_model_has_room() {
+        let most = 1_000_000_000_000;
+        let body = r#"{"model":"gpt-4o","max_tokens":10,"messages":[{"role":"user","content":"Hello"}]}"#;
+        let attempt = attempt_at(&Method::POST, "/v1/proxy/v1/chat/completions", Some(body));
+        assert_eq!(charged_by(&attempt, "gpt-4o", usage(most, 5)).0.input, 128_000);
     }
 
     #[test]

@@ -72,7 +72,9 @@ pub fn of(operation: Operation, body: &Body) -> Reach {
             | O::Moderations
             | O::Rerank
     );
-    if !is_text || !body.is_object() {
+    // A path that is no operation's may be one of a model.
+    let is_generic = operation == O::Passthrough;
+    if !(is_text || is_generic) || !body.is_object() {
         return Reach::Hosted;
     }
     let is_set = |name: &&str| body.value(name).is_some_and(|value| value != b"null" && value != b"false");
@@ -96,7 +98,7 @@ pub fn of(operation: Operation, body: &Body) -> Reach {
     // The documents of a rerank request are its texts.
     let is_reference = |name: &&&str| operation != O::Rerank || **name != "\"document";
     let stands = |name: &&str| memchr::memmem::find(text, name.as_bytes()).is_some();
-    if names_prompt || REFERENCES.iter().filter(is_reference).any(stands) {
+    if is_generic || names_prompt || REFERENCES.iter().filter(is_reference).any(stands) {
         return Reach::Referenced;
     }
     Reach::Visible
