@@ -145,6 +145,47 @@ async fn limits_of_the_organisation_are_not_its_workspaces_to_change() {
     }
 }
 
+/// Budgets count by the prices of an account, and its secrets are not its workspace's to read.
+#[tokio::test]
+async fn what_an_account_of_the_organisation_costs_and_where_its_key_goes_is_not_its_workspaces_to_change() {
+    let gateway = Gateway::start(SETTINGS);
+    let (_, key) = workspace_key(&gateway, Value::Null).await;
+    let key = key.as_str();
+    let account = json!({"name": "i", "slug": "of-all", "ai_provider_id": "openai", "key": "sk-1", "workspace_id": "default"});
+    assert_eq!(operate(&gateway, Method::POST, "/v1/integrations", &account).await.0, 200);
+    let path = "/v1/integrations/of-all";
+    let price = json!({"type": "static", "pay_as_you_go": {"request_token": {"price": 0.1}}});
+    let listed = |pricing: Value| json!({"models": [{"slug": "m", "enabled": true, "is_custom": true, "pricing_config": pricing}]});
+    let models = format!("{path}/models");
+    assert_eq!(operate(&gateway, Method::PUT, &models, &listed(price)).await.0, 200);
+    let cheap = json!({"pricing_adjustments": {"multiplier": {"default": 0.000_001}}});
+    let free = listed(json!({"type": "static", "pay_as_you_go": {"request_token": {"price": 0}}}));
+    let before = (get(&gateway, path).await, get(&gateway, &models).await);
+    for (method, path, change, param) in [
+        (Method::PUT, path, &cheap, "pricing_adjustments"),
+        (Method::PUT, models.as_str(), &free, "models"),
+        (Method::DELETE, "/v1/integrations/of-all/models?slugs=m", &Value::Null, "models"),
+    ] {
+        let (status, reply) = send(&gateway, key, method, path, change).await;
+        assert_eq!((status, &reply["error"]["param"]), (403, &json!(param)), "{path} {change}: {reply}");
+    }
+    // Whoever changes where the account is gives its secrets anew.
+    let elsewhere = json!({"configurations": {"custom_host": "http://127.0.0.1:9/v1"}});
+    let (status, reply) = send(&gateway, key, Method::PUT, path, &elsewhere).await;
+    assert_eq!((status, &reply["error"]["param"]), (400, &json!("key")), "{reply}");
+    assert_eq!((get(&gateway, path).await, get(&gateway, &models).await), before);
+    let with_key = json!({"key": "sk-own", "configurations": {"custom_host": "http://127.0.0.1:9/v1"}});
+    assert_eq!(send(&gateway, key, Method::PUT, path, &with_key).await.0, 200);
+    // What is no price stays the workspace's, and its own accounts cost what it says.
+    let off = json!({"models": [{"slug": "m", "enabled": false}]});
+    assert_eq!(send(&gateway, key, Method::PUT, &models, &off).await.0, 200);
+    let mut own = account;
+    own["slug"] = "own".into();
+    assert_eq!(send(&gateway, key, Method::POST, "/v1/integrations", &own).await.0, 200);
+    assert_eq!(send(&gateway, key, Method::PUT, "/v1/integrations/own", &cheap).await.0, 200);
+    assert_eq!(operate(&gateway, Method::PUT, path, &cheap).await.0, 200);
+}
+
 #[tokio::test]
 async fn a_workspace_and_a_key_do_not_raise_their_own_budgets() {
     let gateway = Gateway::start(SETTINGS);

@@ -161,7 +161,11 @@ pub(super) fn set_account(
     let store = call.store()?;
     let mut account = account_members(&Value::Object(body.clone()));
     if record.sealed.is_some() {
-        account.extend(store.unseal(record).map_err(Error::from)?);
+        let sealed = store.unseal(record).map_err(Error::from)?;
+        if call.identity.is_bound {
+            check_receiver(&account, &sealed, input)?;
+        }
+        account.extend(sealed);
     }
     for (name, value) in &input.members {
         let value = if name == "deployments" { deployments(value) } else { as_object(name, value) };
@@ -182,6 +186,29 @@ pub(super) fn set_account(
         Some(store.seal(record.kind, record.id, &secret).map_err(Error::from)?)
     };
     Ok(())
+}
+
+/// A client of one workspace that changes where an account is (its host, its resource, its region) gives the secrets anew: it may not
+/// know those that are kept, and would have them sent to a host of its own.
+///
+/// # Errors
+/// 400 that names the first secret that is not given.
+fn check_receiver(
+    account: &Map<String, Value>,
+    sealed: &Map<String, Value>,
+    input: &AccountInput,
+) -> Result<(), Error> {
+    let is_changed = |(name, value): (&String, &Value)| {
+        !is_secret(name) && *value != *account.get(name).unwrap_or(&Value::Null)
+    };
+    let kept = sealed.keys().find(|name| !input.members.contains_key(*name));
+    match kept.filter(|_| input.members.iter().any(is_changed)) {
+        None => Ok(()),
+        Some(kept) => Err(Error::invalid_request(
+            input.path(kept),
+            "Give the account's secrets anew with what else you change of it: a key of a workspace does not have kept ones sent elsewhere.",
+        )),
+    }
 }
 
 /// Checks an account as the settings file would, and its host as a client's.

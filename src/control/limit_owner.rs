@@ -14,6 +14,12 @@ use words::error::Error;
 
 const ORGANISATION: &str = "organisation";
 const WORKSPACE: &str = "workspace";
+/// The members of an account that say what it costs.
+const ADJUSTMENTS: &str = "pricing_adjustments";
+const MODELS: &str = "models";
+/// Who has set both is kept under one name.
+const PRICES: &str = "prices";
+const PRICES_REFUSAL: &str = "A key of the organisation has made this account, and only such a key changes what it costs: budgets count by it.";
 const MEMBERS: [&str; 2] = ["usage_limits", "rate_limits"];
 const REMOVAL: &str = "A key of the organisation has set limits on it, and only such a key deletes it: without them it could be made anew.";
 const REFUSAL: &str = "A key of the organisation has set these limits, and only such a key changes or resets them. A workspace adds \
@@ -65,7 +71,7 @@ pub(super) fn check_removal(call: &Call, record: &Record) -> Result<(), Error> {
     }
 }
 
-/// Keeps in `body` who has set its limits, where the call changes them. `before`: the record that is changed.
+/// Keeps in `body` who has set its limits and its prices, where the call changes them. `before`: the record that is changed.
 ///
 /// # Errors
 /// 403 where a client of one workspace changes what the organisation has set, or the limits of its own key.
@@ -83,6 +89,9 @@ pub(super) fn keep(
         return Ok(());
     }
     let old = before.map(members).unwrap_or_default();
+    if kind == Kind::Provider {
+        keep_prices(call, before, &old, body)?;
+    }
     for prefix in ["", OF_INTEGRATION] {
         let resets = format!("{prefix}{RESETS}");
         let count = |body: &Map<String, Value>| member(body, &resets).as_u64().unwrap_or(0);
@@ -101,6 +110,37 @@ pub(super) fn keep(
         }
     }
     Ok(())
+}
+
+/// Budgets count by the prices of an account: those of one that the organisation has made are the organisation's to change.
+fn keep_prices(
+    call: &Call,
+    before: Option<&Record>,
+    old: &Map<String, Value>,
+    body: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let changed = [ADJUSTMENTS, MODELS].into_iter().find(|name| prices(old, name) != prices(body, name));
+    let Some(changed) = changed else { return Ok(()) };
+    if before.is_some_and(|before| call.identity.is_bound && is_of_organisation(call, before, PRICES)) {
+        return Err(Error::forbidden(PRICES_REFUSAL).with_param(changed));
+    }
+    body.insert(mark(PRICES), setter(call).into());
+    Ok(())
+}
+
+/// What a member says of prices, by model where it is a list of models.
+fn prices(body: &Map<String, Value>, name: &str) -> Vec<Value> {
+    let price = |model: &Value| {
+        let stated = ["slug", "pricing_config", "base_model_slug"]
+            .map(|name| model.get(name).cloned().unwrap_or_default());
+        let has_any = stated.iter().skip(1).any(|member| !member.is_null());
+        has_any.then(|| stated.into())
+    };
+    match body.get(name) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(models)) => models.iter().filter_map(price).collect(),
+        Some(other) => vec![other.clone()],
+    }
 }
 
 /// The limits of a body in this member; `None`: there are none.

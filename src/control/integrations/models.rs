@@ -4,6 +4,7 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, not_null, optional, required};
+use super::super::limit_owner;
 use super::super::page;
 use super::super::records::{changed, members, put};
 use super::super::reply::Reply;
@@ -164,6 +165,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     if let Some(allows) = call.flag("allow_all_models") {
         body.insert("allow_all_models".to_owned(), allows.into());
     }
+    limit_owner::keep(&call, Some(&before), Integration::KIND, &mut body)?;
     call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
     Ok(Reply::empty())
 }
@@ -215,6 +217,7 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     }
     all.retain(|model| !wanted.contains(&slug(model)));
     body.insert("models".to_owned(), all.into());
+    limit_owner::keep(&call, Some(&before), Integration::KIND, &mut body)?;
     call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
     Ok(Reply::empty())
 }
