@@ -39,8 +39,8 @@ pub struct Summary {
 }
 
 impl Repeats {
-    /// What to log for a line: `Some(None)`: the line itself, `Some(Some(text))`: this text in its place, `None`: nothing,
-    /// because it is counted.
+    /// What to log for a line: `Some(None)`: the line itself, `Some(Some(text))`: this text in its place, which counts the line
+    /// as well, `None`: nothing, because it is counted.
     pub fn admit(&mut self, level: Level, target: &str, text: &str, now: Instant) -> Option<Option<String>> {
         let line = Line { level, target: target.to_owned(), text: subject(text).to_owned() };
         match self.0.get_mut(&line) {
@@ -51,7 +51,7 @@ impl Repeats {
             Some(window) => {
                 let repeats = std::mem::take(&mut window.repeats);
                 window.since = now;
-                Some((repeats > 0).then(|| summary(text, repeats)))
+                Some((repeats > 0).then(|| summary(text, repeats + 1)))
             }
             None => {
                 if self.0.len() < MAX_LINES {
@@ -126,7 +126,7 @@ mod tests {
             ("full", start, Some(None)),
             ("full", start, None),
             ("full", start, None),
-            ("full", later, Some(Some("full (2 more in the last second)".to_owned()))),
+            ("full", later, Some(Some("full (3 more in the last second)".to_owned()))),
             ("full", later + WINDOW, Some(None)),
         ] {
             assert_eq!(admit(&mut repeats, text, now), wanted);
