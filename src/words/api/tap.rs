@@ -13,6 +13,8 @@ mod vendor_event;
 mod web_searches;
 mod whole_fast_path;
 
+pub use filter_reason::has_refusal;
+
 use super::operation::{Completion, Operation, SummaryShape};
 use super::output_text::OutputText;
 use super::service_tier::ServiceTier;

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
 use memory::cache::{CachedResponse, Neighbour};
 use memory::state::large_work::run_here;
-use words::api::tap::ResponseSummary;
+use words::api::tap::{ResponseSummary, has_refusal};
 
 /// A response that has come completely.
 pub(in crate::engine) struct CompleteResponse<'a> {
@@ -85,6 +85,9 @@ impl CompleteResponse<'_> {
             return Err(NotStored::MaxAge);
         }
         let Some(whole) = call.share.to_store()? else { return Ok(None) };
+        if has_refusal(&whole.body) {
+            return Err(NotStored::Filtered);
+        }
         let headers = &whole.header.headers;
         if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(NotStored::Compressed);
