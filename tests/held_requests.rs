@@ -7,6 +7,7 @@ use crate::support::client::client;
 use crate::support::provider::Provider;
 use crate::support::{Gateway, wait};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// A server that has a hook replace the request by this one.
 async fn replacing(request: Value) -> Provider {
@@ -332,4 +333,45 @@ async fn a_call_that_is_read_along_counts_in_limits_of_its_target() {
     // What is kept is nobody's call.
     assert_eq!(send(20_000).await.unwrap().status(), 200);
     assert_eq!((usage(&gateway, &id).await, calls(&gateway).await), (spent, before + 1));
+}
+
+/// A provider that was sent a request may charge it, whether its response was waited for or not. Each attempt counts.
+#[tokio::test]
+async fn a_hard_budget_keeps_what_it_holds_for_attempts_without_a_report() {
+    let gateway = Gateway::start(SETTINGS);
+    let hard = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
+    let soft = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1}))).await;
+    let slow = "tokens=5&latency=5000";
+    let config = |retries: u32| {
+        let retry = json!({"attempts": retries, "backoff_ms": 1, "on_status_codes": [408]});
+        json!({"provider": "@emu", "request_timeout": 100, "retry": retry}).to_string()
+    };
+    let late = async |retries| {
+        Chat::new().script(slow).header("x-gateway-config", config(retries)).status(&gateway).await
+    };
+    let spent = async |wanted: f64| {
+        wait::until("the end of the request", async || {
+            let spent = usage(&gateway, &hard).await;
+            (spent >= wanted * 0.999).then_some(spent)
+        })
+        .await
+    };
+    assert_eq!(late(0).await, 408);
+    let one = spent(f64::MIN_POSITIVE).await;
+    assert_eq!(late(2).await, 408);
+    let four = spent(4.0 * one).await;
+    assert!((four / one - 4.0).abs() < 0.01, "{one} for one attempt, {four} for four");
+    // A client that leaves before the response.
+    let leaving = Chat::new().script(slow).status(&gateway);
+    assert!(tokio::time::timeout(Duration::from_millis(300), leaving).await.is_err());
+    let five = spent(5.0 * one).await;
+    assert!((five / one - 5.0).abs() < 0.01, "{one} for one attempt, {five} for five");
+    // What was not sent, what the provider refused and what it reported cost what they cost.
+    let refused = Chat::new().script("status=500").header("x-gateway-config", r#"{"provider":"@emu"}"#);
+    assert_eq!(refused.status(&gateway).await, 500);
+    let unreachable = json!({"provider": "openai", "api_key": "k", "custom_host": "http://127.0.0.1:1/v1"});
+    let unreachable = Chat::new().header("x-gateway-config", unreachable.to_string()).status(&gateway).await;
+    assert!(unreachable >= 500, "{unreachable}");
+    assert!((usage(&gateway, &hard).await / five - 1.0).abs() < 0.001);
+    assert!(usage(&gateway, &soft).await == 0.0, "a soft budget counts what was delivered");
 }

@@ -66,6 +66,9 @@ impl Held {
 enum End {
     /// This was used.
     Used(Actual),
+    /// An attempt was sent and ended without a report: soft limits count what was used as far as that is known, hard ones what is held, and
+    /// what other attempts reported.
+    Open { used: Option<Actual>, reported: Option<Actual> },
     /// The request counts, and nothing else: nothing was used.
     Unused,
     /// As if the reservation had never been made.
@@ -80,6 +83,11 @@ impl End {
         let counted = limit.counts();
         match self {
             Self::Used(actual) => actual.of(counted, held, limit.hard),
+            Self::Open { .. } if counted == Counted::Requests => held,
+            Self::Open { reported, .. } if limit.hard => {
+                held.saturating_add(reported.map_or(0, |actual| actual.of(counted, held, true)))
+            }
+            Self::Open { used, .. } => used.map_or(0, |actual| actual.of(counted, held, false)),
             Self::Unused if counted == Counted::Requests => held,
             Self::Unused | Self::Cancelled => 0,
             Self::Unknown => held,
@@ -194,6 +202,21 @@ impl Reservation {
     /// What was used instead of what is held.
     pub fn settle(mut self, actual: Actual, now: Timestamp) {
         self.end(End::Used(actual), now);
+    }
+
+    /// As [`settle`](Self::settle), where the provider may charge more than is known: an attempt ended without a report. `reported`: what
+    /// others used.
+    pub fn settle_open(mut self, used: Option<Actual>, reported: Option<Actual>, now: Timestamp) {
+        self.end(End::Open { used, reported }, now);
+    }
+
+    /// Whether a hard budget of tokens or costs holds a part of it.
+    pub fn holds_hard(&self) -> bool {
+        let is_hard = |limit: &Limit| limit.hard && counts_usage(limit);
+        match &self.0.held {
+            Origin::Buckets(_, held) => held.iter().any(|held| is_hard(&held.limit)),
+            Origin::Remote(remote) => remote.holds_any(is_hard),
+        }
     }
 
     /// Nothing was used, by an attempt that failed or a request that a cache responded to. It stays counted as a request.

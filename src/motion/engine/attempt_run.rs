@@ -190,13 +190,18 @@ impl AttemptRun {
 
     /// What it used, by what was read of its response.
     pub fn observed(&self) -> Observed {
-        let is_charged = self.is_charged(false);
-        match &self.phase {
-            Phase::Body(_, body) if is_charged => {
+        match (self.is_charged(false), &self.phase) {
+            (true, Phase::Body(_, body)) => {
                 body.summary().map_or(Observed::Nothing, |summary| Observed::of(&self.attempt, summary))
             }
+            (true, Phase::Header) if self.is_sent() => Observed::unanswered(&self.attempt),
             _ => Observed::Nothing,
         }
+    }
+
+    /// Whether its request has left for the provider, by itself or by the call that others read as well.
+    fn is_sent(&self) -> bool {
+        self.stream.state().is_sent || self.layers.cached.as_ref().is_some_and(CachedCall::is_sent)
     }
 
     /// Whether the target is called for it, and for no other request first.

@@ -26,6 +26,8 @@ pub struct AttemptFacts {
 pub struct AttemptState {
     /// When the gateway began to fetch credentials or to connect.
     pub sent_at: Option<Instant>,
+    /// The request has left for the provider, all of it or its beginning: what comes of it may be charged, whether it is heard of or not.
+    pub is_sent: bool,
     /// When the response's header was read.
     pub header_at: Option<Instant>,
     /// When the response's last byte was read.

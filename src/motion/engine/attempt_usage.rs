@@ -4,8 +4,9 @@
 //! |---|---|
 //! | complete, with usage | the provider's report, as far as the request could go (`usage_ceiling`) |
 //! | complete, without | the request's tokens and those of the response's text, counted here |
-//! | broken off, after something was read | the last report, or what is counted, whichever is more |
-//! | nothing of a response was read | nothing |
+//! | broken off, after something was read | the last report, or what is counted, whichever is more; hard limits keep what they hold |
+//! | sent, and nothing of a response was read | nothing; hard limits keep what they hold |
+//! | not sent | nothing |
 //! | a failing response | what it reports, if it does |
 //!
 //! Counting is left to [`Uncounted::count`], because the tokenizer's table may have to be loaded and texts may be long.
@@ -36,6 +37,8 @@ use words::json::walk;
 pub(super) enum Observed {
     /// Nothing is charged.
     Nothing,
+    /// It was sent, and nothing of its response was read: the provider may charge it.
+    Open,
     Reported(Box<AttemptUsage>),
     Uncounted(Box<Uncounted>),
     /// Something is charged, but no one says what, and it cannot be counted: a generated image, a compressed response.
@@ -56,6 +59,8 @@ pub(super) struct Uncounted {
     response_model: Option<String>,
     service_tier: Option<ServiceTier>,
     ceiling: Option<Box<UsageCeiling>>,
+    /// Its response broke off, or was not read to its end: the provider may charge more.
+    pub is_cut: bool,
 }
 
 impl Observed {
@@ -83,8 +88,14 @@ impl Observed {
             // A report that came with the finish, or after it, is the last one.
             Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
             _ if is_counted => Self::Uncounted(Box::new(Uncounted::new(attempt, response))),
+            None if !response.is_complete() && response.error.is_none() => Self::Open,
             _ => Self::Nothing,
         }
+    }
+
+    /// What an attempt used that was sent and of whose response nothing was read.
+    pub fn unanswered(attempt: &Attempt) -> Self {
+        if billing(attempt) == Billing::None { Self::Nothing } else { Self::Open }
     }
 
     /// What is charged for a connection that speaks another protocol from here on: nothing of it is read but usage of sessions that are
@@ -196,6 +207,7 @@ impl Uncounted {
             response_model: response.model.clone(),
             service_tier: response.service_tier,
             ceiling: response.usage.and_then(|usage| UsageCeiling::of(attempt, &usage.capped())),
+            is_cut: !response.is_complete(),
         }
     }
 

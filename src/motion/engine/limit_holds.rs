@@ -132,6 +132,13 @@ impl LimitHolds {
         }
     }
 
+    /// Whether a hard budget holds a part of it: its provider may be paid without a report.
+    pub(super) fn holds_hard(&self) -> bool {
+        let of_request = self.request.iter().flat_map(RequestHold::reservations);
+        let of_targets = self.attempts.iter().map(|held| &held.reservation);
+        of_request.chain(of_targets).any(Reservation::holds_hard)
+    }
+
     /// Gives up all that is held: as if it had never been.
     pub(super) fn cancel(&mut self) {
         let now = Timestamp::now();
@@ -160,7 +167,7 @@ impl LimitHolds {
                 // It has read along with another's call, which pays: its target was not called for it.
                 reservation.cancel(now);
             } else {
-                settle(reservation, used(own), now);
+                settle(reservation, &Settlement::of(own), now);
             }
         }
         let Some(request) = self.request.take() else { return };
@@ -170,7 +177,29 @@ impl LimitHolds {
         if is_limited && record.routed.attempts.iter().all(|attempt| attempt.time.started.is_none()) {
             return request.cancel(now);
         }
-        request.settle(used(&record.routed.attempts), now);
+        let open = record.routed.attempts.iter().filter(|attempt| attempt.is_open);
+        let open: Vec<&Arc<Target>> = open.map(|attempt| &attempt.target).collect();
+        request.settle(&Settlement::of(&record.routed.attempts), &open, now);
+    }
+}
+
+/// What is charged for attempts. Soft limits count what was used, hard ones what was reported and what is held for the attempts that were
+/// sent and ended without a report.
+struct Settlement {
+    used: Option<Actual>,
+    /// The same without the attempts that ended without a report.
+    reported: Option<Actual>,
+    /// There are such.
+    is_open: bool,
+}
+
+impl Settlement {
+    fn of<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord> + Clone) -> Self {
+        Self {
+            used: used(attempts.clone()),
+            reported: used(attempts.clone().into_iter().filter(|attempt| !attempt.is_open)),
+            is_open: attempts.into_iter().any(|attempt| attempt.is_open),
+        }
     }
 }
 

@@ -167,6 +167,8 @@ pub struct AttemptRecord {
     pub(crate) time: AttemptTime,
     /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
     pub used: Option<AttemptUsage>,
+    /// It was sent, and ended without a report: the provider may charge more than `used`. Hard limits keep what they hold for it.
+    pub is_open: bool,
     /// Its response is from the cache, or from another request's call.
     pub is_from_cache: bool,
     /// Whether the client got its response. Of a resumed stream that is the last attempt.
@@ -195,6 +197,7 @@ impl AttemptRecord {
             reason,
             time: AttemptTime::default(),
             used: None,
+            is_open: false,
             is_from_cache: false,
             responded: false,
         }

@@ -154,8 +154,13 @@ impl RecordBuilder {
         self.attempts.is_forwarded = false;
         let index = self.attempts.all.len().saturating_sub(1);
         let Some(last) = self.attempts.all.get_mut(index) else { return };
+        last.is_open = match &observed {
+            Observed::Open => true,
+            Observed::Uncounted(uncounted) => uncounted.is_cut,
+            Observed::Nothing | Observed::Reported(_) | Observed::Unmeasured => false,
+        };
         match observed {
-            Observed::Nothing => {}
+            Observed::Nothing | Observed::Open => {}
             Observed::Reported(used) => last.used = Some(*used),
             Observed::Unmeasured => last.used = Some(AttemptUsage::unmeasured()),
             Observed::Uncounted(uncounted) => self.attempts.uncounted.push((index, *uncounted)),
@@ -223,6 +228,16 @@ impl RecordBuilder {
     /// Whether something is charged for any attempt so far.
     pub fn is_charged(&self) -> bool {
         !self.attempts.uncounted.is_empty() || self.attempts.all.iter().any(|attempt| attempt.used.is_some())
+    }
+
+    /// Whether an attempt was sent of which no one says what it used.
+    pub(crate) fn has_open(&self) -> bool {
+        self.attempts.all.iter().any(|attempt| attempt.is_open)
+    }
+
+    /// Whether that is the last one.
+    pub(crate) fn last_is_open(&self) -> bool {
+        self.attempts.all.last().is_some_and(|attempt| attempt.is_open)
     }
 
     /// Whether nothing is charged for the last attempt.

@@ -125,9 +125,15 @@ impl RequestContext {
         self.record.client.as_ref()?.workspace
     }
 
-    /// An attempt at this target failed: what it holds is released, unless the provider charges for it.
+    /// Whether something is charged for the request already: under hard limits also an attempt that was sent and ended without a report.
+    pub(super) fn is_charged(&self) -> bool {
+        self.record.is_charged() || (self.record.has_open() && self.limits.holds_hard())
+    }
+
+    /// An attempt at this target failed: what it holds is released, unless the provider charges for it, or may under a hard limit.
     pub(super) fn release_unused(&mut self, target: &Arc<Target>) {
-        if self.record.last_is_unused() {
+        let is_kept = self.record.last_is_open() && self.limits.holds_hard();
+        if self.record.last_is_unused() && !is_kept {
             self.limits.release_attempt(target);
         }
     }

@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 use words::error::Error;
@@ -100,6 +101,8 @@ struct Exchange {
     forwarding: Option<Proxied>,
     /// Its places at the target, until the response has ended.
     places: Option<Places>,
+    /// Where it is noted for others that the request has left for the provider.
+    sent: Option<Arc<AtomicBool>>,
 }
 
 impl UpstreamStream {
@@ -121,6 +124,7 @@ impl UpstreamStream {
                 phase: Phase::Opening(opening(opener)),
                 forwarding: None,
                 places: None,
+                sent: None,
                 opener: None,
                 upload,
                 state,
@@ -130,6 +134,11 @@ impl UpstreamStream {
             failed: None,
             turn: Turn::default(),
         }
+    }
+
+    /// Has it noted there for others when the request has left for the provider.
+    pub fn note_sent_in(&mut self, sent: Arc<AtomicBool>) {
+        self.exchange.sent = Some(sent);
     }
 
     /// An exchange that cannot be opened: reading it gives `error`.
@@ -242,6 +251,7 @@ impl UpstreamStream {
                 stale_connection_met: false,
                 forwarding: None,
                 places: None,
+                sent: None,
             },
             timer: ReusableTimer::default(),
             read_timeout: None,
@@ -418,6 +428,8 @@ impl Exchange {
         self.forwarding = opener.peers.proxied().filter(|proxied| proxied.is_forwarding()).cloned();
         self.phase = Phase::Ended;
         let open = opened?;
+        self.state.is_sent = true;
+        self.sent.iter().for_each(|sent| sent.store(true, Ordering::Release));
         self.phase = match self.upload.take() {
             Some(body) => Phase::Uploading(Box::new(StreamedUpload::new(open, body))),
             None => {

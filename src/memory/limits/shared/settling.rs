@@ -219,6 +219,11 @@ impl RemoteHold {
         self.items.iter().any(|item| item.is_clamped && is_it(&item.limit))
     }
 
+    /// Whether it holds something of such a limit.
+    pub(in crate::limits) fn holds_any(&self, is_such: impl Fn(&Limit) -> bool) -> bool {
+        self.items.iter().any(|item| is_such(&item.limit))
+    }
+
     /// Ends all holds; `actual` is what was used of a limit with this hold.
     pub(in crate::limits) fn end(&mut self, actual: impl Fn(&Limit, i64) -> i64) {
         self.end_those(|_| true, actual);

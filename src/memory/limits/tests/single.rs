@@ -79,6 +79,28 @@ fn an_unknown_price_passes_soft_limits_only() {
     assert_eq!(it.reserve(None, &unbounded, now).unwrap_err().cause, Cause::NoBound);
 }
 
+/// What an attempt without a report may have cost is kept by hard limits alone; what others reported is added.
+#[test]
+fn an_attempt_without_a_report_costs_a_hard_limit_what_it_holds() {
+    let now = at(NOON);
+    let soft = policy(1, usage(UsageOf::Cost, 100, Reset::Never));
+    let hard = Limit { hard: true, ..policy(2, usage(UsageOf::Cost, 100, Reset::Never)) };
+    let requests = policy(3, usage(UsageOf::Requests, 100, Reset::Never));
+    for (delivered, reported, wanted) in
+        [(None, None, (0, 20)), (Some(3), None, (3, 20)), (Some(8), Some(5), (8, 25))]
+    {
+        let it = Fixture::new(vec![soft.clone(), hard.clone(), requests.clone()]);
+        let held = it.reserve(None, &priced(20), now).unwrap();
+        assert!(held.holds_hard());
+        held.settle_open(delivered.map(|cost| used(1, cost)), reported.map(|cost| used(1, cost)), now);
+        let spent = |limit: &Limit| it.totals(limit, now);
+        assert_eq!((spent(&soft), spent(&hard)), ((wanted.0, 0), (wanted.1, 0)));
+        assert_eq!(spent(&requests), (1, 0));
+    }
+    let it = Fixture::new(vec![soft, requests]);
+    assert!(!it.reserve(None, &priced(20), now).unwrap().holds_hard());
+}
+
 /// A limit that fits would let pass without a bound what it cannot lower the bound of.
 #[test]
 fn what_cannot_be_bounded_is_refused_by_hard_limits_whether_they_fit_or_not() {

@@ -246,7 +246,7 @@ impl<'a> AttemptCall<'a> {
             Made::Nothing | Made::Held(_) => None,
         };
         let request = continuing.unwrap_or(self.request());
-        self.ctx.limits.judge(&self.next.target, request, self.ctx.record.is_charged())
+        self.ctx.limits.judge(&self.next.target, request, self.ctx.is_charged())
     }
 
     /// Makes and holds the attempt as far as a layer needs it. `Err`: what follows instead.

@@ -24,6 +24,11 @@ impl CachedCall {
         self.share.is_leader()
     }
 
+    /// Whether the call has left for the provider.
+    pub fn is_sent(&self) -> bool {
+        self.share.is_sent()
+    }
+
     /// See [`FlightShare::is_charged`].
     pub fn is_charged(&self, is_complete: bool) -> bool {
         self.share.is_charged(is_complete)

@@ -15,6 +15,7 @@ use pingora_core::protocols::http::HttpTask;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use words::error::Error;
@@ -27,6 +28,8 @@ pub(crate) struct Flight {
     /// A reader has taken something or has left, for the task.
     taken: Notify,
     about: NewFlight,
+    /// The call has left for the provider.
+    sent: Arc<AtomicBool>,
 }
 
 /// What a call is for.
@@ -105,8 +108,13 @@ pub(crate) struct WholeResponse {
 impl Flight {
     /// One that the caller leads.
     pub fn new(about: NewFlight) -> (Arc<Self>, FlightReader) {
-        let flight =
-            Arc::new(Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), about });
+        let flight = Arc::new(Self {
+            state: Mutex::default(),
+            arrived: Notify::new(),
+            taken: Notify::new(),
+            about,
+            sent: Arc::default(),
+        });
         let id = flight.state.lock().readers.add();
         let reader = FlightReader { flight: Arc::clone(&flight), id, has_header: false };
         (flight, reader)
@@ -114,6 +122,11 @@ impl Flight {
 
     pub fn about(&self) -> &NewFlight {
         &self.about
+    }
+
+    /// Where it is noted that the call has left for the provider.
+    pub(super) fn sent(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.sent)
     }
 
     /// Reads the response along with the others; `None`: it is too late for that. A complete response can be joined
@@ -382,6 +395,11 @@ impl FlightShare {
         let mut state = self.flight.state.lock();
         let has_arrived = state.is_complete();
         state.readers.is_charged(self.is_leader, is_complete, has_arrived)
+    }
+
+    /// Whether the call has left for the provider.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.flight.sent.load(Ordering::Acquire)
     }
 
     /// Whether it is this call.

@@ -32,8 +32,9 @@ impl Launch {
     }
 
     /// Makes the call, whose response all its readers get.
-    pub fn start(mut self, stream: UpstreamStream, held: Hold) {
+    pub fn start(mut self, mut stream: UpstreamStream, held: Hold) {
         self.is_made = true;
+        stream.note_sent_in(self.flight.sent());
         let caching = Arc::clone(&self.caching);
         let key = self.key;
         let flight = Arc::clone(&self.flight);

@@ -73,7 +73,7 @@ async fn look_up(layer: &CacheLayer, call: &mut AttemptCall<'_>) -> Flow {
     let max_age = policy.max_age(settings.settings.cache.max_age);
     let streamed = call.incoming.streamed;
     // Whoever reads along may be charged for the call. So an attempt that what is held does not bound makes its own, which is held.
-    let is_charged = call.ctx.record.is_charged();
+    let is_charged = call.ctx.is_charged();
     let is_alone = call.ctx.limits.holds_another(&call.next.target, call.request(), is_charged);
     let joining = Joining { streamed, max_age, raced: call.kept.raced.clone(), is_alone };
     let cached_call = |reader: &FlightReader, similar| CachedCall {

@@ -35,7 +35,7 @@ pub(in crate::engine) async fn hold_attempt(
     attempt: Box<Attempt>,
     may_fit: bool,
 ) -> Result<HeldAttempt, NotHeldAttempt> {
-    let is_charged = ctx.record.is_charged();
+    let is_charged = ctx.is_charged();
     let is_judged = ctx.limits.judge(&attempt.target, request, is_charged);
     let Some(set) = ctx.limits.set.clone().filter(|_| is_judged) else {
         if let Some(held) = &mut ctx.limits.request {
@@ -67,7 +67,7 @@ async fn hold_of_all(
     attempt: &Attempt,
 ) -> Result<Option<u64>, Error> {
     let target = &attempt.target;
-    let is_charged = ctx.record.is_charged();
+    let is_charged = ctx.is_charged();
     let bound = ctx.limits.request.as_mut().map(|held| held.take(target, request, is_charged));
     let of_request = match bound {
         None => None,

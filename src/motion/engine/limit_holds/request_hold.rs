@@ -3,11 +3,12 @@
 //! It bounds what one attempt at one target may use, as long as that sends the request it is held for. For any other attempt the request is
 //! held anew, and where one before it is under way or charged, by itself.
 
+use super::Settlement;
 use bytes::Bytes;
 use jiff::Timestamp;
 use judgment::route::attempt::Request;
 use judgment::route::target::Target;
-use memory::limits::{Actual, Reservation};
+use memory::limits::Reservation;
 use std::sync::Arc;
 
 pub(super) struct RequestHold {
@@ -151,13 +152,27 @@ impl RequestHold {
         held.for_each(|reservation| reservation.cancel(now));
     }
 
-    /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used.
-    pub fn settle(self, used: Option<Actual>, now: Timestamp) {
-        for reservation in std::iter::once(self.reservation).chain(self.renewed) {
-            settle(reservation, used, now);
+    /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used. `open`: the
+    /// targets of attempts that were sent and ended without a report; hard limits keep what is held for each.
+    pub fn settle(self, settlement: &Settlement, open: &[&Arc<Target>], now: Timestamp) {
+        let mut open = open.to_vec();
+        let own = open.iter().position(|target| Arc::ptr_eq(target, &self.target));
+        let is_open = own.map(|at| open.swap_remove(at)).is_some();
+        let mut further = Vec::with_capacity(self.further.len());
+        for (target, reservation) in self.further {
+            let at = open.iter().position(|open| Arc::ptr_eq(open, &target));
+            let is_open = at.map(|at| open.swap_remove(at)).is_some();
+            further.extend(reservation.map(|reservation| (reservation, is_open)));
         }
-        for reservation in self.further.into_iter().filter_map(|(_, reservation)| reservation) {
-            reservation.release(now);
+        // One that is left had what is held for the request as a whole.
+        let of_request = Settlement { is_open: is_open || !open.is_empty(), ..*settlement };
+        // Of the two the second holds what is used, and the first only that there is a request.
+        let is_renewed = self.renewed.is_some();
+        let of_first = Settlement { is_open: of_request.is_open && !is_renewed, ..of_request };
+        settle(self.reservation, &of_first, now);
+        self.renewed.into_iter().for_each(|renewed| settle(renewed, &of_request, now));
+        for (reservation, is_open) in further {
+            settle(reservation, &Settlement { used: None, reported: None, is_open }, now);
         }
     }
 }
@@ -166,8 +181,11 @@ fn body(request: &Request) -> Option<&Bytes> {
     request.body.as_ref().map(|body| body.bytes())
 }
 
-pub(super) fn settle(reservation: Reservation, used: Option<Actual>, now: Timestamp) {
-    match used {
+pub(super) fn settle(reservation: Reservation, settlement: &Settlement, now: Timestamp) {
+    match settlement.used {
+        _ if settlement.is_open && reservation.holds_hard() => {
+            reservation.settle_open(settlement.used, settlement.reported, now);
+        }
         Some(actual) => reservation.settle(actual, now),
         None => reservation.release(now),
     }
@@ -182,7 +200,8 @@ mod tests {
     use judgment::route::admission::Endpoint;
     use judgment::route::compile::{Sources, compile};
     use memory::limits::{
-        Calendar, Estimate, Facts, Limit, LimitKind, LimitScope, LimitSet, Limits, Phase, Reset, UsageOf,
+        Actual, Calendar, Estimate, Facts, Limit, LimitKind, LimitScope, LimitSet, Limits, Phase, Reset,
+        UsageOf,
     };
     use memory::state::snapshot::SettingsSnapshot;
     use uuid::Uuid;
@@ -233,6 +252,11 @@ mod tests {
         (limits, limit, hold)
     }
 
+    fn reported(tokens: u64) -> Settlement {
+        let used = Some(Actual { requests: 1, tokens: Some(tokens), cost: None });
+        Settlement { used, reported: used, is_open: false }
+    }
+
     /// Tokens spent and held.
     fn totals(limits: &Limits, limit: &Limit) -> (i64, i64) {
         let views = limits.peek(limit, Timestamp::now()).now_or_never().unwrap().unwrap();
@@ -248,7 +272,7 @@ mod tests {
         assert!(matches!(hold.take(&target, &request("b"), true), Bound::Further));
         assert!(matches!(hold.take(&target, &request("a"), true), Bound::Further));
         assert_eq!(totals(&limits, &limit), (0, 100));
-        hold.settle(Some(Actual { requests: 1, tokens: Some(30), cost: None }), Timestamp::now());
+        hold.settle(&reported(30), &[], Timestamp::now());
         assert_eq!(totals(&limits, &limit), (30, 0));
     }
 
@@ -280,7 +304,7 @@ mod tests {
         assert_eq!(hold.renew(None, &target, &request("a")), None);
         hold.release_attempt(&target);
         assert!(matches!(hold.take(&target, &request("a"), false), Bound::ByRequest(None)));
-        hold.settle(None, Timestamp::now());
+        hold.settle(&Settlement::of(&[]), &[], Timestamp::now());
         assert_eq!(totals(&limits, &limit), (0, 0));
     }
 
@@ -292,7 +316,7 @@ mod tests {
         hold.release_attempt(&target);
         assert!(matches!(hold.take(&target, &request("a"), false), Bound::ByRequest(None)));
         assert_eq!(totals(&limits, &limit), (0, 100));
-        hold.settle(None, Timestamp::now());
+        hold.settle(&Settlement::of(&[]), &[], Timestamp::now());
         assert_eq!(totals(&limits, &limit), (0, 0));
     }
 }
