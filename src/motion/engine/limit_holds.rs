@@ -177,7 +177,7 @@ impl LimitHolds {
         if is_limited && record.routed.attempts.iter().all(|attempt| attempt.time.started.is_none()) {
             return request.cancel(now);
         }
-        let open = record.routed.attempts.iter().filter(|attempt| attempt.is_open);
+        let open = record.routed.attempts.iter().filter(|attempt| attempt.time.is_open);
         let open: Vec<&Arc<Target>> = open.map(|attempt| &attempt.target).collect();
         request.settle(&Settlement::of(&record.routed.attempts), &open, now);
     }
@@ -197,8 +197,8 @@ impl Settlement {
     fn of<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord> + Clone) -> Self {
         Self {
             used: used(attempts.clone()),
-            reported: used(attempts.clone().into_iter().filter(|attempt| !attempt.is_open)),
-            is_open: attempts.into_iter().any(|attempt| attempt.is_open),
+            reported: used(attempts.clone().into_iter().filter(|attempt| !attempt.time.is_open)),
+            is_open: attempts.into_iter().any(|attempt| attempt.time.is_open),
         }
     }
 }

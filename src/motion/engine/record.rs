@@ -167,20 +167,20 @@ pub struct AttemptRecord {
     pub(crate) time: AttemptTime,
     /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
     pub used: Option<AttemptUsage>,
-    /// It was sent, and ended without a report: the provider may charge more than `used`. Hard limits keep what they hold for it.
-    pub is_open: bool,
     /// Its response is from the cache, or from another request's call.
     pub is_from_cache: bool,
     /// Whether the client got its response. Of a resumed stream that is the last attempt.
     pub responded: bool,
 }
 
-/// When it was sent, and how long it took.
+/// When it was sent, how long it took, and whether it is over for the provider.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AttemptTime {
     /// `None`: it was not sent.
     pub started: Option<Instant>,
     pub spent: Duration,
+    /// It was sent, and ended without a report: the provider may charge more than was observed. Hard limits keep what they hold for it.
+    pub is_open: bool,
 }
 
 impl AttemptRecord {
@@ -197,7 +197,6 @@ impl AttemptRecord {
             reason,
             time: AttemptTime::default(),
             used: None,
-            is_open: false,
             is_from_cache: false,
             responded: false,
         }

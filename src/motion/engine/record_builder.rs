@@ -127,7 +127,7 @@ impl RecordBuilder {
             status,
             error,
             span: attempt.trace_parent.map(|own| own.span()),
-            time: AttemptTime { started, spent },
+            time: AttemptTime { started, spent, is_open: false },
             ..AttemptRecord::new(&attempt.target, reason)
         });
         let failed = error.is_some() || status.is_some_and(|status| status >= 300);
@@ -154,7 +154,7 @@ impl RecordBuilder {
         self.attempts.is_forwarded = false;
         let index = self.attempts.all.len().saturating_sub(1);
         let Some(last) = self.attempts.all.get_mut(index) else { return };
-        last.is_open = match &observed {
+        last.time.is_open = match &observed {
             Observed::Open => true,
             Observed::Uncounted(uncounted) => uncounted.is_cut,
             Observed::Nothing | Observed::Reported(_) | Observed::Unmeasured => false,
@@ -205,7 +205,7 @@ impl RecordBuilder {
         let spent = state.sent_at.map_or(Duration::ZERO, |started| started.elapsed());
         let model = attempt.model.clone();
         let error = Some("outrun");
-        let time = AttemptTime { started: None, spent };
+        let time = AttemptTime { spent, ..AttemptTime::default() };
         self.push(AttemptRecord { model, error, time, ..AttemptRecord::new(&attempt.target, reason) });
     }
 
@@ -232,12 +232,12 @@ impl RecordBuilder {
 
     /// Whether an attempt was sent of which no one says what it used.
     pub(crate) fn has_open(&self) -> bool {
-        self.attempts.all.iter().any(|attempt| attempt.is_open)
+        self.attempts.all.iter().any(|attempt| attempt.time.is_open)
     }
 
     /// Whether that is the last one.
     pub(crate) fn last_is_open(&self) -> bool {
-        self.attempts.all.last().is_some_and(|attempt| attempt.is_open)
+        self.attempts.all.last().is_some_and(|attempt| attempt.time.is_open)
     }
 
     /// Whether nothing is charged for the last attempt.
