@@ -414,6 +414,7 @@ impl Exchange {
             && let Some(failure) = proxied.refusal(header.status.as_u16())
         {
             self.phase = Phase::Ended;
+            self.set_sent(false);
             return Err(refused_by_proxy(&failure, &self.target).into());
         }
         Ok(self.note(task))
@@ -428,8 +429,7 @@ impl Exchange {
         self.forwarding = opener.peers.proxied().filter(|proxied| proxied.is_forwarding()).cloned();
         self.phase = Phase::Ended;
         let open = opened?;
-        self.state.is_sent = true;
-        self.sent.iter().for_each(|sent| sent.store(true, Ordering::Release));
+        self.set_sent(open.unsent.is_none());
         self.phase = match self.upload.take() {
             Some(body) => Phase::Uploading(Box::new(StreamedUpload::new(open, body))),
             None => {
@@ -455,8 +455,15 @@ impl Exchange {
             return Err(UpstreamFailure::from_pingora(&error, &self.target));
         }
         self.stale_connection_met = true;
+        self.set_sent(false);
         self.phase = Phase::Opening(opening(opener));
         Ok(())
+    }
+
+    /// Whether the provider has the request, for the attempt and for those who share its call.
+    fn set_sent(&mut self, is_sent: bool) {
+        self.state.is_sent = is_sent;
+        self.sent.iter().for_each(|sent| sent.store(is_sent, Ordering::Release));
     }
 
     /// Notes the times and the status that a part shows; after the last part it returns the connection to the pool.
