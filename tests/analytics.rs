@@ -232,7 +232,8 @@ async fn graphs(gateway: &Gateway) {
     assert!(0.0 < p50 && p50 <= p99, "{latency}");
     assert!(graph("tokens").await["summary"]["total"].as_u64().unwrap() > 0);
     let cache = shown(gateway, "analytics/summary/cache", "").await;
-    let summary = json!({"hits": 0, "avg_latency": 0.0, "total_requests": 6, "cache_speedup": 0.0});
+    let summary =
+        json!({"hits": 0, "avg_latency": 0.0, "total_requests": 6, "cache_speedup": 0.0, "saved_cost": 0.0});
     assert_eq!(cache, json!({"object": "analytics-summary", "summary": summary}));
 }
 

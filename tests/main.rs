@@ -98,6 +98,7 @@ mod limits_counted;
 mod limits_in_flight;
 mod log_exports;
 mod log_failures;
+mod log_tail;
 mod log_workspaces;
 mod logged_costs;
 mod logs;

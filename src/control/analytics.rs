@@ -37,7 +37,7 @@ const TIMES: [Field; 2] = [
 ];
 
 /// The parameters of all calls but groups.
-const COMMON: [Field; 25] = concat_fields(&TIMES, &FIELDS);
+const COMMON: [Field; 26] = concat_fields(&TIMES, &FIELDS);
 
 /// The time that a call is about which names only its end, or neither.
 const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -22,7 +22,7 @@ const LIST: Type = Type::Text(LIST_CHARS);
 const MAX_VALUES: usize = 500;
 
 /// The parameters, but for the times.
-pub(super) const FIELDS: [Field; 23] = [
+pub(super) const FIELDS: [Field; 24] = [
     optional(
         "workspace_slug",
         Type::Text(128),
@@ -54,6 +54,7 @@ pub(super) const FIELDS: [Field; 23] = [
     optional("ai_org_model", LIST, "Vendor and model as `openai__gpt-4o`, with commas."),
     optional("ai_model", LIST, "Models, with commas."),
     optional("cache_status", LIST, "`hit`, `semantic_hit`, `miss`, `refresh` and `disabled`, with commas."),
+    optional("guardrails", LIST, "Slugs of guardrails whose checks failed, with commas."),
 ];
 
 /// The filter that these values describe; times and workspaces are the caller's to add.
@@ -87,6 +88,7 @@ pub(super) fn read(call: &Call, values: &Map<String, Value>, problems: &Problems
         models: list("ai_model"),
         vendor_models: vendor_models(&list("ai_org_model"), problems),
         cache_statuses: cache_statuses(&list("cache_status"), problems),
+        guardrails: list("guardrails"),
         metadata: metadata(values.get("metadata"), problems),
         before: None,
     }

@@ -49,6 +49,7 @@ fn origin(row: &Row) -> Value {
 fn outcome(row: &Row) -> Value {
     json!({
         "response_status_code": row.status,
+        "guardrails": row.guardrails.as_deref().map(guardrails),
         "error_code": text(&row.error_code),
         "is_success": row.is_success,
         "stream_mode": row.streamed,
@@ -108,6 +109,7 @@ fn attempt(row: &Row) -> Value {
         "cache_status",
         "cache_type",
         "mode",
+        "guardrails",
         "retry_success_count",
         "gateway_processing_time",
         "is_custom",
@@ -171,6 +173,11 @@ pub(super) fn bodies(row: &Row, payload: Option<&Map<String, Value>>) -> [(Strin
         "lastUsedOptionJsonPath": row.target.as_deref(),
     });
     [("request".to_owned(), request), ("response".to_owned(), response)]
+}
+
+/// The names of a row's guardrails.
+fn guardrails(text: &str) -> Vec<&str> {
+    text.split(',').filter(|name| !name.is_empty()).collect()
 }
 
 fn mode(row: &Row) -> &'static str {

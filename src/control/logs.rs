@@ -4,6 +4,7 @@ mod custom;
 mod export_file;
 mod exports;
 mod link_maker;
+mod tail;
 
 use super::call::Call;
 use super::field::{Field, Type, concat_fields, nullable, optional, required};
@@ -42,7 +43,7 @@ const TIMES: [Field; 2] = [
     optional("time_of_generation_max", Type::Time, "The last moment; not included."),
 ];
 
-const PARAMETERS: [Field; 25] = concat_fields(&TIMES, &FIELDS);
+const PARAMETERS: [Field; 26] = concat_fields(&TIMES, &FIELDS);
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The log."),
@@ -74,6 +75,15 @@ pub(super) const ROUTES: &[Route] = &[
     .query(&PARAMETERS)
     .lists(page::QUERY)
     .replies(Shape::List(ITEM)),
+    get(
+        "/v1/logs/tail",
+        Access::Scope(&[Scope::LogsList]),
+        "Follows the requests of this gateway as they end",
+        |call| Box::pin(tail::follow(call)),
+    )
+    .query(&PARAMETERS)
+    .refusing_others()
+    .replies(Shape::Text(tail::EVENTS)),
     get("/v1/logs/{id}", Access::Scope(&[Scope::LogsView]), "Reads a log by its id or trace id", |call| {
         Box::pin(read(call))
     }),

@@ -48,6 +48,7 @@ fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     if let Some(ledger) = shared.ledger() {
         shared.metrics.set_ledger(&ledger.health());
         shared.metrics.set_ledger_questions(&ledger.question_counts());
+        shared.metrics.set_ledger_tail(ledger.tail());
     }
     shared.metrics.set_counters(&counters(&limits.counts()));
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());

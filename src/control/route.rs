@@ -37,8 +37,8 @@ pub(super) struct Route {
     pub query: &'static [Field],
     /// The parameters that it has in common with other lists.
     pub list_query: &'static [Field],
-    /// Whether it ignores parameters that are not in its tables although it is a list.
-    pub ignores_others: bool,
+    /// What it does with parameters that are not in its tables; where this says nothing, a list refuses them.
+    pub ignores_others: Option<bool>,
     pub body: Body,
     pub max_body: MaxBody,
     pub work: Work,
@@ -132,7 +132,7 @@ const fn route(
         summary,
         query: &[],
         list_query: &[],
-        ignores_others: false,
+        ignores_others: None,
         body: Body::None,
         max_body: MaxBody::Small,
         work: Work::Little,
@@ -176,7 +176,13 @@ impl Route {
 
     /// Says that clients add parameters of their own, which mean nothing here.
     pub(crate) const fn ignoring_others(mut self) -> Self {
-        self.ignores_others = true;
+        self.ignores_others = Some(true);
+        self
+    }
+
+    /// Says that a parameter which is not in its tables is refused, as by a list.
+    pub(crate) const fn refusing_others(mut self) -> Self {
+        self.ignores_others = Some(false);
         self
     }
 
@@ -252,7 +258,7 @@ impl Route {
     /// Whether a parameter that is not in its tables is refused. A list without the filter that its client has
     /// misspelled has other objects than the client asked for, and the first of them may be deleted for another.
     pub fn refuses_others(&self) -> bool {
-        !self.ignores_others && self.is_list()
+        !self.ignores_others.unwrap_or(!self.is_list())
     }
 
     /// Whether it changes something, and not only notes in the audit log who has read it.

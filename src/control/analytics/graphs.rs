@@ -24,7 +24,7 @@ const IN_TIME: [Field; 2] = [
     ),
     optional("timezone", Type::Text(64), "Where days and weeks begin, as `Europe/Berlin`; UTC by default."),
 ];
-pub(super) const QUERY: [Field; 27] = concat_fields(&COMMON, &IN_TIME);
+pub(super) const QUERY: [Field; 28] = concat_fields(&COMMON, &IN_TIME);
 
 pub(super) const GRAPH: Shape = Shape::Object(&[
     required("summary", Type::AnyObject, "Of the whole range."),
@@ -396,6 +396,7 @@ async fn cache(call: Call) -> Result<Reply, Error> {
         "avg_latency": of_hits,
         "total_requests": all.requests,
         "cache_speedup": speedup,
+        "saved_cost": cents(all.simple_saved.saturating_add(all.semantic_saved)),
     });
     Ok(Reply::from(json!({"summary": summary, "object": "analytics-summary"})))
 }

@@ -26,7 +26,7 @@ const TIMES: [Field; 2] = [
     ),
     optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
 ];
-const COMMON: [Field; 25] = concat_fields(&TIMES, &FIELDS);
+const COMMON: [Field; 26] = concat_fields(&TIMES, &FIELDS);
 
 const CHOICES: [Field; 3] = [
     optional(
@@ -41,7 +41,7 @@ const CHOICES: [Field; 3] = [
         "`desc` by default. Equals are in order of their value.",
     ),
 ];
-const QUERY: [Field; 28] = concat_fields(&COMMON, &CHOICES);
+const QUERY: [Field; 29] = concat_fields(&COMMON, &CHOICES);
 
 const ITEM: &[Field] = &[
     required("requests", Type::Any, "How many requests."),

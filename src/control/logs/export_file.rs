@@ -31,6 +31,7 @@ use std::time::Duration;
 use url::form_urlencoded;
 use uuid::Uuid;
 use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// How long a link is good for.
 const LINK_SECONDS: i64 = 900;
@@ -65,7 +66,7 @@ pub(super) fn link(call: &Call, export: Uuid) -> Result<Reply, Error> {
     let end = call.identity.expires_at.map_or(end, |expiry| expiry.min(end));
     let gone = || Error::forbidden("The calling key may not export logs any more.");
     let maker = LinkMaker::of(call).ok_or_else(gone)?;
-    let living = maker.living(&call.shared, call.now);
+    let living = maker.living(&call.shared, Scope::LogsExport, call.now);
     let secret = living.and_then(|living| living.secrets.into_iter().next()).ok_or_else(gone)?;
     let link = Link { export, expires: end.as_second(), by: maker.text() };
     let signature = hex(hmac::sign(&key(call)?, &link.signed(&secret)).as_ref());
@@ -133,7 +134,7 @@ fn verified(call: &Call) -> Result<(Link, LinkMaker, LivingKey), Error> {
     };
     let signature = call.query_text("signature").and_then(from_hex).unwrap_or_default();
     let maker = LinkMaker::parse(&link.by).ok_or_else(refused)?;
-    let living = maker.living(&call.shared, call.now).ok_or_else(refused)?;
+    let living = maker.living(&call.shared, Scope::LogsExport, call.now).ok_or_else(refused)?;
     let key = key(call)?;
     let is_of = |secret: &Vec<u8>| hmac::verify(&key, &link.signed(secret), &signature).is_ok();
     if living.secrets.iter().any(is_of) && call.now.as_second() < link.expires {
@@ -220,7 +221,7 @@ impl Lines {
             if in_use(&self.shared, self.export).is_none() {
                 return Err(io::Error::other("it was stopped"));
             }
-            if self.maker.living(&self.shared, Timestamp::now()).is_none() {
+            if self.maker.living(&self.shared, Scope::LogsExport, Timestamp::now()).is_none() {
                 return Err(io::Error::other("the key of its link is not good any more"));
             }
             let page = if self.has_bodies { PAGE_ROWS_WITH_BODIES } else { PAGE_ROWS }.min(self.left);

@@ -1,4 +1,4 @@
-//! Who made a signed link: what a link says of its key, and whether that key is still good for it.
+//! Who made a signed link, or follows the log: what is kept of the key, and whether that key is still good for it.
 //!
 //! A link has no key in it, and ends with the key that made it: it names the key, and its signature has what only that key's secret
 //! leads to. Signing is `export_file`'s.
@@ -89,8 +89,8 @@ impl LinkMaker {
         }
     }
 
-    /// The key as it is now, with the rights that are left to it; `None`: it is no more, or may not export logs any more.
-    pub fn living(&self, shared: &Shared, now: Timestamp) -> Option<LivingKey> {
+    /// The key as it is now, with the rights that are left to it; `None`: it is no more, or has not this scope any more.
+    pub fn living(&self, shared: &Shared, scope: Scope, now: Timestamp) -> Option<LivingKey> {
         let snapshot = shared.settings_arc();
         let catalog = shared.store()?.catalog();
         let found = match self {
@@ -105,20 +105,21 @@ impl LinkMaker {
                 if is_gone(Kind::User, claims.user) || is_gone(Kind::Workspace, claims.workspace) {
                     return None;
                 }
-                LivingKey { identity: Arc::new(claims.identity()), secrets: vec![issuer.into_bytes()] }
+                LivingKey { identity: Arc::new(claims.identity(scope)), secrets: vec![issuer.into_bytes()] }
             }
         };
         let client_role = roles::client_role(&found.identity, &catalog);
-        roles::may(&found.identity, &client_role, Scope::LogsExport).then_some(found)
+        roles::may(&found.identity, &client_role, scope).then_some(found)
     }
 }
 
 impl TokenClaims {
-    fn identity(&self) -> ClientIdentity {
+    /// `scope`: one that the token had when it was read.
+    fn identity(&self, scope: Scope) -> ClientIdentity {
         ClientIdentity {
             kind: IdentityKind::Jwt,
             is_bound: self.is_bound,
-            scopes: [Scope::LogsExport].into_iter().collect(),
+            scopes: [scope].into_iter().collect(),
             user: self.user.map(|user| user.to_string().into()),
             role: self.role,
             ..ClientIdentity::anonymous(self.workspace)

@@ -56,6 +56,8 @@ pub struct Filter {
     pub vendor_models: Vec<(String, String)>,
     /// As in rows: `HIT`, `MISS` …
     pub cache_statuses: Vec<String>,
+    /// Guardrails whose checks failed.
+    pub guardrails: Vec<String>,
     /// Names and values; all must match.
     pub metadata: Vec<(String, String)>,
     /// Only rows older than the row with this id: the next ones of a list.
@@ -111,6 +113,21 @@ impl SqlCondition<'_> {
         });
     }
 
+    /// One of them failed. The column has commas around each.
+    fn guardrails(&mut self, names: &[String]) {
+        let finds = match self.dialect() {
+            Dialect::Sqlite => "instr",
+            Dialect::Postgres => "strpos",
+        };
+        let either: Vec<String> = names
+            .iter()
+            .map(|name| format!("{finds}(guardrails, {}) > 0", self.argument(format!(",{name},"))))
+            .collect();
+        if !either.is_empty() {
+            self.and(&format!("({})", either.join(" OR ")));
+        }
+    }
+
     /// The workspace of a row or of feedback, in `table`, as a value that is never null.
     pub fn workspace_of(&mut self, table: &str, default: Uuid) -> String {
         format!("coalesce({table}workspace, {})", self.argument(default))
@@ -146,6 +163,7 @@ impl Filter {
             && self.traces.is_empty()
             && self.spans.is_empty()
             && self.metadata.is_empty()
+            && self.guardrails.is_empty()
             && self.before.is_none()
     }
 
@@ -213,6 +231,7 @@ impl Filter {
         if !pairs.is_empty() {
             condition.and(&format!("({})", pairs.join(" OR ")));
         }
+        condition.guardrails(&self.guardrails);
         for (name, value) in &self.metadata {
             condition.metadata(name, value);
         }

@@ -5,6 +5,7 @@
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore, ReadControl};
 use super::questions::{OwnedQuestion, Question, QuestionCounts, Questions};
+use super::tail::Tail;
 use super::writer::{Writer, WriterOptions};
 use super::{Draft, LedgerHealth, Row};
 use crate::ledger::filter::Filter;
@@ -29,6 +30,7 @@ pub struct Ledger {
     ids: Arc<RowIds>,
     exports: Places,
     questions: Questions,
+    tail: Arc<Tail>,
 }
 
 /// Stops a read that nobody waits for any more.
@@ -54,13 +56,20 @@ impl Ledger {
     /// The system's: no thread.
     pub fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
         let ids = Arc::default();
-        let writer = Writer::start(Arc::clone(&store), options, Arc::clone(&ids))?;
-        Ok(Self { store, writer, ids, exports: Places::new(EXPORTS), questions: Questions::default() })
+        let tail = Arc::default();
+        let writer = Writer::start(Arc::clone(&store), options, Arc::clone(&ids), Arc::clone(&tail))?;
+        let exports = Places::new(EXPORTS);
+        Ok(Self { store, writer, ids, exports, questions: Questions::default(), tail })
     }
 
     /// An id for a row that began at this time, milliseconds since 1970.
     pub fn new_id(&self, created_ms: i64) -> Uuid {
         self.ids.new_id(created_ms)
+    }
+
+    /// Who follows rows as they are made.
+    pub fn tail(&self) -> &Tail {
+        &self.tail
     }
 
     /// Takes entries, or what they are made of. Returns at once; `false`: there is no room, they are dropped and counted.

@@ -10,7 +10,7 @@
 //! never does, makes the rows, and moves to the spool what waits too long. Bodies are taken by the engine (bounded, counted as held
 //! memory) and compressed here. Questions run through `Ledger::run`, on threads for blocking work, a few of each kind at a time
 //! (`questions`), with a time limit that stops the statement. A log store is one implementation of `LogStore`. An export is a stored question: its file is read page by page
-//! while it is sent.
+//! while it is sent. Whoever follows requests as they end (`tail`) gets the rows when they are made, before they are written.
 
 pub mod analytics;
 pub mod attempts;
@@ -25,6 +25,7 @@ pub mod id;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 pub mod ledger;
 pub mod log_store;
+mod matching;
 pub mod payload;
 pub mod postgres;
 pub mod questions;
@@ -32,6 +33,7 @@ pub mod rollup;
 pub mod row;
 mod spool;
 pub mod sqlite;
+pub mod tail;
 pub mod text;
 pub mod writer;
 

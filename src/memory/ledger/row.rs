@@ -137,6 +137,8 @@ row! {
     /// Of a request.
     #[serde(default)]
     pub attempts: Attempts,
+    /// The guardrails whose checks failed, with commas around each: `,no-secrets,pii,`.
+    pub guardrails: Option<Text>,
 }
 
 /// The hash of the rates that a cost was computed with. All 64 bits are stored, as a signed number.
@@ -224,6 +226,7 @@ impl Row {
             &self.provider,
             &self.span_name,
             &self.error_code,
+            &self.guardrails,
         ];
         let attempts = self.attempts.bytes().len();
         size_of::<Self>()
@@ -296,6 +299,7 @@ pub(crate) fn sample(number: u16) -> Row {
         bytes_out: 11,
         requested_model: text("requested-model"),
         attempts: Attempts::new(b"attempts"),
+        guardrails: Some(Text::from(format!(",guardrail-{number},other,"))),
     }
 }
 

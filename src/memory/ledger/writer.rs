@@ -9,6 +9,7 @@
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore};
 use super::spool::Spool;
+use super::tail::Tail;
 use super::{Draft, Entry, LedgerHealth};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
@@ -100,6 +101,7 @@ impl Writer {
         store: Arc<dyn LogStore>,
         options: &WriterOptions,
         ids: Arc<RowIds>,
+        tail: Arc<Tail>,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -113,6 +115,7 @@ impl Writer {
         let intake = Intake {
             shared: Arc::clone(&shared),
             ids,
+            tail,
             spool,
             sent: None,
             next_attempt: None,
@@ -249,6 +252,7 @@ fn write(store: &dyn LogStore, entries: &[Entry]) -> Outcome {
 struct Intake {
     shared: Arc<Shared>,
     ids: Arc<RowIds>,
+    tail: Arc<Tail>,
     spool: Spool,
     /// The batch that is being written, and whether it is of the spool.
     sent: Option<(Arc<Vec<Entry>>, bool)>,
@@ -359,6 +363,7 @@ impl Intake {
                 log::error!(target: "turnpike::ledger", "{count} rows are left out: a panic: {why}");
             }
         }
+        self.tail.publish(&entries);
         let after: usize = entries.iter().map(Entry::size).sum();
         let mut state = self.shared.state.lock();
         state.health.dropped.refused += refused;

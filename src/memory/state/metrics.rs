@@ -24,6 +24,7 @@ use super::slots::SlotsView;
 use super::targets::TargetView;
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
+use crate::ledger::tail::Tail;
 use cache::CacheFamilies;
 use certificates::CertificateMetrics;
 pub use clients::ClientRequest;
@@ -375,6 +376,11 @@ impl Metrics {
     /// How many questions to the log store run, wait and were refused.
     pub fn set_ledger_questions(&self, kinds: &[QuestionCounts]) {
         self.ledger.set_questions(kinds);
+    }
+
+    /// Who follows the log, and what was left out for them.
+    pub fn set_ledger_tail(&self, tail: &Tail) {
+        self.ledger.set_tail(tail);
     }
 
     pub fn record_dropped_process_log_lines(&self, lines: u64) {

@@ -39,7 +39,7 @@ pub struct Logs {
 }
 
 /// The members of a log that exports may have.
-pub const EXPORT_FIELDS: [&str; 46] = [
+pub const EXPORT_FIELDS: [&str; 47] = [
     "id",
     "trace_id",
     "created_at",
@@ -86,6 +86,7 @@ pub const EXPORT_FIELDS: [&str; 46] = [
     "retry_success_count",
     "last_used_option_index",
     "is_custom",
+    "guardrails",
 ];
 
 /// Which requests' bodies are kept.

@@ -68,6 +68,8 @@ pub(super) const NODE: &[Panel] = &[
         &[
             ("turnpike_ledger_questions{@}", "{{kind}} {{state}}"),
             ("increase(turnpike_ledger_questions_refused_total{@}[$__rate_interval])", "{{kind}} refused"),
+            ("turnpike_ledger_tail_readers{@}", "clients that follow"),
+            ("increase(turnpike_ledger_tail_dropped_total{@}[$__rate_interval])", "left out for them"),
         ],
         "",
     ),

@@ -3,7 +3,7 @@
 use super::log_stores::{count, found, on_each};
 use super::{entries, rows};
 use crate::ledger::days::{day, suffix};
-use crate::ledger::filter::Filter;
+use crate::ledger::filter::{Bounds, Filter};
 use crate::ledger::id::RowIds;
 use crate::ledger::log_store::{Expiry, LogStore};
 use crate::ledger::row::{MS_A_DAY, sample};
@@ -98,6 +98,30 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+fn cases_of_amounts_and_guardrails() -> Vec<Case> {
+    let all = Filter::default();
+    vec![
+        Case {
+            filter: Filter {
+                cost: Bounds { min: Some(70), max: None },
+                output_tokens: Bounds { min: None, max: Some(1000) },
+                ..all.clone()
+            },
+            matches: |row| row.cost >= Some(70) && row.output_tokens <= Some(1000),
+        },
+        Case {
+            filter: Filter {
+                guardrails: vec!["guardrail-7".to_owned(), "guardrail-19".to_owned()],
+                ..all.clone()
+            },
+            matches: |row| {
+                has(&row.guardrails, ",guardrail-7,other,") || has(&row.guardrails, ",guardrail-19,other,")
+            },
+        },
+        Case { filter: Filter { guardrails: one("ther"), ..all.clone() }, matches: |_| false },
+    ]
+}
+
 fn cases_of_metadata() -> Vec<Case> {
     let all = Filter::default();
     vec![
@@ -134,7 +158,9 @@ fn has(text: &Option<Text>, wanted: &str) -> bool {
 }
 
 fn check(store: &dyn LogStore, all: &[Row]) {
-    for Case { filter, matches } in cases().into_iter().chain(cases_of_metadata()) {
+    for Case { filter, matches } in
+        cases().into_iter().chain(cases_of_metadata()).chain(cases_of_amounts_and_guardrails())
+    {
         let times = [None, all.get(100).map(|row| row.created_ms)];
         for (since, until) in times.into_iter().flat_map(|since| times.map(|until| (since, until))) {
             let before = all.get(200).filter(|_| since.is_some()).map(|row| row.id);
@@ -143,6 +169,10 @@ fn check(store: &dyn LogStore, all: &[Row]) {
             wanted.retain(|row| since.is_none_or(|since| row.created_ms >= since));
             wanted.retain(|row| until.is_none_or(|until| row.created_ms < until));
             wanted.retain(|row| before.is_none_or(|id| row.id < id));
+            if before.is_none() {
+                let at_hand: Vec<&Row> = all.iter().filter(|row| filter.matches(row)).collect();
+                assert_eq!(at_hand, wanted.iter().collect::<Vec<_>>(), "{filter:?}");
+            }
             wanted.sort_unstable_by_key(|row| std::cmp::Reverse(row.id));
             assert_eq!(found(store, &filter, 0, 2000), wanted, "{filter:?}");
             assert_eq!(count(store, &filter), wanted.len() as u64, "{filter:?}");

@@ -5,6 +5,7 @@
 use super::families::{add, counters};
 use crate::ledger::LedgerHealth;
 use crate::ledger::questions::QuestionCounts;
+use crate::ledger::tail::Tail;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// The families of the ledger.
@@ -18,6 +19,8 @@ pub(super) struct LedgerFamilies {
     spool_bytes: IntGauge,
     questions: IntGaugeVec,
     questions_refused: IntCounterVec,
+    tail_readers: IntGauge,
+    tail_dropped: IntCounter,
 }
 
 impl LedgerFamilies {
@@ -43,6 +46,11 @@ impl LedgerFamilies {
                 "Questions to the log store that found no place.",
                 &["kind"],
             )?,
+            tail_readers: gauge("turnpike_ledger_tail_readers", "Clients that follow the log.")?,
+            tail_dropped: counter(
+                "turnpike_ledger_tail_dropped_total",
+                "Rows that clients who follow the log were too slow for.",
+            )?,
         })
     }
 
@@ -55,6 +63,11 @@ impl LedgerFamilies {
             }
             raise(&self.questions_refused.with_label_values(&[kind]), *refused as u64);
         }
+    }
+
+    pub(super) fn set_tail(&self, tail: &Tail) {
+        self.tail_readers.set(i64::try_from(tail.readers()).unwrap_or(i64::MAX));
+        raise(&self.tail_dropped, tail.dropped());
     }
 
     pub(super) fn set(&self, health: &LedgerHealth) {

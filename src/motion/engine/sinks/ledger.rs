@@ -2,7 +2,7 @@
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
-use crate::engine::hook_notes::HookSide;
+use crate::engine::hook_notes::{HookNote, HookSide};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use bytes::Bytes;
 use judgment::route::target::Target;
@@ -15,6 +15,7 @@ use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::store::Kind;
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -187,6 +188,7 @@ impl LoggedRequest {
             requested_model: record.named.requested_model.as_deref().map(name),
             ..Row::new(id, RowKind::Request, created_ms)
         };
+        row.guardrails = guardrails(&record.hooks);
         row.user = record.user().map(|user| name(&user));
         if let Some(metadata) = &record.named.metadata {
             // PostgreSQL cannot store a NUL, escaped or not.
@@ -287,6 +289,18 @@ fn api_key(client: &ClientIdentity) -> Option<Text> {
         IdentityKind::Stored(_) | IdentityKind::Settings => client.id.as_ref().map(Text::from),
         IdentityKind::Anonymous | IdentityKind::Jwt => None,
     }
+}
+
+/// The guardrails whose checks failed, each once, as a row has them.
+fn guardrails(notes: &[HookNote]) -> Option<Text> {
+    let mut text = String::new();
+    for note in notes.iter().filter(|note| !note.is_passed) {
+        let id = storable(&note.id).replace(',', " ");
+        if !text.contains(&format!(",{id},")) {
+            let _ = write!(text, "{}{id},", if text.is_empty() { "," } else { "" });
+        }
+    }
+    (!text.is_empty()).then(|| text.into())
 }
 
 /// The slug of the saved config; `None` for one that came with the request, or none.
