@@ -438,6 +438,8 @@ async fn a_deleted_workspace_leaves_no_files_and_no_running_batch() {
     let status = async |gateway: &Gateway| {
         let all = gateway.read("/v1/managed-batches").await;
         let found = all["data"].as_array().unwrap().iter().find(|found| found["id"] == batch["id"]).cloned();
+        let one = gateway.read(&format!("/v1/managed-batches/{}", batch["id"].as_str().unwrap())).await;
+        assert_eq!(one["id"], batch["id"]);
         found.unwrap()["status"].clone()
     };
     until("the batch to run", async || (status(&gateway).await == "in_progress").then_some(())).await;

@@ -57,6 +57,7 @@ mod commands_in_a_shell;
 mod compaction;
 mod concurrency;
 mod console;
+mod console_api;
 mod control;
 mod control_access;
 mod control_document;

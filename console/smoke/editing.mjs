@@ -305,6 +305,7 @@ export async function editing(browser) {
   await second.page.locator('.answer', { hasText: 'quick brown fox' }).nth(1).waitFor();
   // Live: what arrives is shown, and counted.
   await second.page.goto('/console/requests?live=1');
+  await second.page.getByText('Live: 0 new').waitFor();
   await second.page.locator('main tbody tr').nth(2).waitFor();
   const sent = await fetch(`${url}/console/chat/completions?provider=@emulator`, { method: 'POST', headers: { 'x-gateway-api-key': client.key, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'just-now', messages: [{ role: 'user', content: 'Hello' }] }) });
   assert.equal(sent.status, 200);
@@ -313,7 +314,6 @@ export async function editing(browser) {
   // Other filters show others, which are not new.
   const filtered = () => second.page.waitForResponse(/status_code=200/);
   await Promise.all([filtered(), second.page.getByLabel('Status', { exact: true }).selectOption('200')]);
-  await filtered();
   await second.page.getByText('Live: 0 new').waitFor();
   await second.page.goto('/console/my-key');
   await second.page.locator('main tbody tr').nth(2).waitFor();

@@ -85,8 +85,8 @@ export async function text(path: string): Promise<string> {
 }
 
 /** A response that is read while it arrives. A 401 may be the provider's: whether it is the session's, another call tells. */
-export async function stream(path: string, body: unknown, signal: AbortSignal): Promise<Response> {
-  const response = await send('POST', path, body, { signal });
+export async function stream(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Response> {
+  const response = await send(method, path, body, { signal });
   if (response.status === 401) void get('/v1/api-keys/self').catch(() => undefined);
   if (!response.ok) throw await failure(response);
   return response;

@@ -1,4 +1,4 @@
-// Reads a chat as it arrives: server-sent events, or one JSON object. No DOM.
+// Reads server-sent events as they arrive, and chats of them. No DOM.
 
 export interface Piece {
   text: string;
@@ -29,5 +29,17 @@ export class EventReader {
     const lines = (this.rest + chunk).split(/\r?\n/);
     this.rest = lines.pop() ?? '';
     return lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trim());
+  }
+}
+
+/** Hands the data of a response's events on, as they come, to its end. */
+export async function read(response: Response, take: (data: string[]) => void): Promise<void> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const events = new EventReader();
+  for (;;) {
+    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+    if (done) return;
+    const data = events.push(value ?? '');
+    if (data.length) take(data);
   }
 }

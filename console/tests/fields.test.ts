@@ -4,7 +4,6 @@ import { test } from 'node:test';
 import { type FieldSpec, bodyOf, conditionsOf, conditionsText, inputOf, merged, textOf, valueOf } from '../src/fields.ts';
 import { limitChanges, limitInput } from '../src/limit_form.tsx';
 import { isRaised } from '../src/raise.tsx';
-import { isBucketOf } from '../src/usage.tsx';
 
 const FIELDS: FieldSpec[] = [
   { name: 'name', label: 'Name' },
@@ -105,16 +104,6 @@ test('what describes a text begins empty, and is sent with the text', () => {
   assert.deepEqual(bodyOf(fields, begun, before), {});
   assert.deepEqual(bodyOf(fields, { ...begun, about: 'second' }, before), { string: 'a', about: 'second' });
   assert.deepEqual(bodyOf(fields, { string: 'b', about: 'second' }, before), { string: 'b', about: 'second' });
-});
-
-test('a bucket is that of one key, and of no key with a longer name', () => {
-  const of = (text: string, ...keys: string[]): boolean => isBucketOf(text, keys.map((key) => ({ key })), 'team');
-  assert.ok(of('api_key:team', 'api_key'));
-  assert.ok(!of('api_key:team-b', 'api_key'));
-  assert.ok(!of('api_key:my-team', 'api_key'));
-  assert.ok(of('api_key:team-model:openai.gpt-4o', 'api_key', 'model'));
-  assert.ok(!of('api_key:team-b-model:openai.gpt-4o', 'api_key', 'model'));
-  assert.ok(of('model:gpt-4o-api_key:team', 'model', 'api_key'));
 });
 
 test('a raise that is over does nothing', () => {

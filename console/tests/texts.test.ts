@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
+import { merged } from '../src/pages/requests.tsx';
 import { curl } from '../src/curl.ts';
 import { diff } from '../src/diff.ts';
 import { EventReader, pieceOf } from '../src/events.ts';
@@ -126,4 +127,12 @@ test('axes have round values up to the largest', () => {
   }
   assert.deepEqual(ticks(0), [0, 1]);
   assert.deepEqual(places(10, 3), [0, 4, 8]);
+});
+
+test('what arrives is shown once, the newest first, and no more than a page', () => {
+  const logs = (...ids: string[]) => ids.map((id) => ({ id }));
+  assert.deepEqual(merged(logs('d', 'b'), logs('c', 'b', 'a')), logs('d', 'c', 'b', 'a'));
+  const many = Array.from({ length: 80 }, (_, at) => String(at).padStart(3, '0'));
+  assert.equal(merged(logs(...many), logs('099')).length, 50);
+  assert.equal(merged(logs(...many), logs('099'))[0]?.id, '099');
 });

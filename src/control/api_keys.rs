@@ -17,6 +17,7 @@ use super::records::{changed, members, object, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
+pub(super) use fields::{LIMIT, USED};
 use fields::{MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
 use jiff::Timestamp;
 use lettre::Address;

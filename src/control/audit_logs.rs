@@ -38,12 +38,35 @@ const LIST: &[Field] = &[
     required("object", Type::Text(20), "`list`."),
 ];
 
-pub(super) const ROUTES: &[Route] =
-    &[get("/v1/audit-logs", Access::Scope(&[Scope::AuditLogsList]), "Lists the audit log", |call| {
+pub(super) const ROUTES: &[Route] = &[
+    get("/v1/audit-logs", Access::Scope(&[Scope::AuditLogsList]), "Lists the audit log", |call| {
         Box::pin(list(call))
     })
     .query(QUERY)
-    .replies(Shape::Object(LIST))];
+    .replies(Shape::Object(LIST)),
+    get(
+        "/v1/audit-logs/{id}",
+        Access::Scope(&[Scope::AuditLogsList]),
+        "Reads an entry of the audit log by the id of its call",
+        |call| Box::pin(read(call)),
+    ),
+];
+
+/// The newest entry of a call: one that changed several things has several.
+async fn read(call: Call) -> Result<Reply, Error> {
+    let query = AuditQuery {
+        workspace: call.own_workspace(),
+        members: vec![("request_id", call.named().to_owned())],
+        limit: 1,
+        ..AuditQuery::default()
+    };
+    let found = call.store()?.audit(query).await.map_err(Error::from)?;
+    let entry = found.entries.first().and_then(|entry| serde_json::from_str::<Value>(&entry.body).ok());
+    entry.map(Reply::from).ok_or_else(|| {
+        let message = format!("There is no entry of the audit log {:?} that this key may see.", call.named());
+        Error::not_found(message).with_unknown_name(call.named())
+    })
+}
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let page = Page::of(&call, 50);

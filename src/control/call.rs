@@ -21,6 +21,7 @@ use motion::engine::Engine;
 use motion::engine::planner::Planner;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use std::future::pending;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
@@ -423,6 +424,14 @@ fn is_visible(record: &Record, workspace: Option<Uuid>) -> bool {
         (Kind::Workspace, _) => record.id == workspace,
         (_, Some(own)) => own == workspace,
         (kind, None) => !kind.is_for_administrators(),
+    }
+}
+
+/// Waits until the client has left; for ever where it stays.
+pub(super) async fn left(departure: Option<Departure>) {
+    match departure {
+        Some(mut departure) => departure.wait().await,
+        None => pending().await,
     }
 }
 

@@ -10,7 +10,7 @@ use memory::limits::{
     Calendar, Counted, Limit, LimitKind, LimitScope, Reset, UsageOf, UsageStatus, UsageView, Window,
 };
 use memory::store::Record;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Number, Value};
 use std::sync::Arc;
 
 /// The limits of a record in their present windows.
@@ -114,31 +114,53 @@ impl Used {
     /// What is used of each limit: for `usage` of keys.
     pub fn list(&self) -> Value {
         let one = |(limit, window, view): &(Limit, Window, Option<UsageView>)| {
-            let of = limit.counts();
-            let spent = view.as_ref().map_or(0, |view| view.spent);
-            let held = view.as_ref().map_or(0, |view| view.held);
-            let status = view.as_ref().map_or(UsageStatus::Active, |view| view.status);
-            let is_bounded = limit.value() != i64::MAX;
-            let left = limit.value().saturating_sub(spent).saturating_sub(held).max(0);
-            json!({
-                "kind": if limit.is_rate() { "rate" } else { "usage" },
-                "type": of.as_str(),
-                "unit": match limit.kind {
-                    LimitKind::Rate { unit, .. } => Some(unit.as_str()),
-                    LimitKind::Usage { .. } => None,
-                },
-                "raised_until": limit.raised_until.and_then(|until| Timestamp::from_millisecond(until).ok()).map(time),
-                "limit": is_bounded.then(|| amount(of, limit.value())),
-                "current_usage": amount(of, spent),
-                "reserved": amount(of, held),
-                "unreconciled": amount(of, view.as_ref().map_or(0, |view| view.unreconciled)),
-                "remaining": is_bounded.then(|| amount(of, left)),
-                "status": status.as_str(),
-                "resets_at": window.reset_at().map(time),
-            })
+            let mut members = described(limit);
+            members.extend(used(limit, window, view.as_ref()));
+            Value::Object(members)
         };
         self.limits.iter().map(one).collect()
     }
+}
+
+/// What a limit is.
+pub(super) fn described(limit: &Limit) -> Map<String, Value> {
+    let raised_until = limit.raised_until.and_then(|until| Timestamp::from_millisecond(until).ok());
+    let unit = match limit.kind {
+        LimitKind::Rate { unit, .. } => Some(unit.as_str()),
+        LimitKind::Usage { .. } => None,
+    };
+    Map::from_iter([
+        ("kind".to_owned(), if limit.is_rate() { "rate" } else { "usage" }.into()),
+        ("type".to_owned(), limit.counts().as_str().into()),
+        ("unit".to_owned(), unit.into()),
+        ("raised_until".to_owned(), raised_until.map_or(Value::Null, time)),
+        (
+            "limit".to_owned(),
+            if is_bounded(limit) { amount(limit.counts(), limit.value()) } else { Value::Null },
+        ),
+    ])
+}
+
+/// What is used of a limit in its present window; `view`: of its bucket, where it has one.
+pub(super) fn used(limit: &Limit, window: &Window, view: Option<&UsageView>) -> Map<String, Value> {
+    let of = limit.counts();
+    let spent = view.map_or(0, |view| view.spent);
+    let held = view.map_or(0, |view| view.held);
+    let left = limit.value().saturating_sub(spent).saturating_sub(held).max(0);
+    let status = view.map_or(UsageStatus::Active, |view| view.status);
+    Map::from_iter([
+        ("current_usage".to_owned(), amount(of, spent)),
+        ("reserved".to_owned(), amount(of, held)),
+        ("unreconciled".to_owned(), amount(of, view.map_or(0, |view| view.unreconciled))),
+        ("remaining".to_owned(), if is_bounded(limit) { amount(of, left) } else { Value::Null }),
+        ("status".to_owned(), status.as_str().into()),
+        ("resets_at".to_owned(), window.reset_at().map_or(Value::Null, time)),
+    ])
+}
+
+/// Whether there is a most, and not only an alert.
+fn is_bounded(limit: &Limit) -> bool {
+    limit.value() != i64::MAX
 }
 
 fn resets(limit: &Limit) -> bool {

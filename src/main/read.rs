@@ -52,7 +52,8 @@ pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsEr
         message,
         place: None,
     }));
-    let settings = draft.finish().map_err(SettingsError::Problems)?;
+    let mut settings = draft.finish().map_err(SettingsError::Problems)?;
+    settings.source.file = Some(std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into());
     Ok(Usable { settings, warnings, overlay })
 }
 

@@ -15,7 +15,7 @@ export function Audit() {
   const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, name !== 'range');
   const log = useGet<{ records: Free[]; total: number }>(`/v1/audit-logs${query({ start_time: new Date(from).toISOString(), resource_type: filters.resource, action: filters.action, method: filters.method, response_status_code: filters.status, user_id: filters.user, client_ip: filters.address, current_page: page, page_size: SIZE })}`);
   const keys = useGet<{ data: Free[] }>(may('organisation_service_api_keys.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list') ? '/v1/api-keys?page_size=1000' : null);
-  const shown = log.data?.records.find((entry) => filters.entry && entry.request_id === filters.entry);
+  const { data: shown, error } = useGet<Free>(filters.entry ? `/v1/audit-logs/${encodeURIComponent(filters.entry)}` : null);
   const named = (id: string): string => keys.data?.data.find((key) => key.id === id)?.name ?? id;
   return (
     <Page title="Audit log" lead="Changes, and those that were refused. Secrets are masked.">
@@ -33,7 +33,7 @@ export function Audit() {
         <TextField label="By, id" value={filters.user ?? ''} onInput={set('user')} />
         <TextField label="From address" value={filters.address ?? ''} onInput={set('address')} />
       </div>
-      <Problem error={log.error} retry={log.reload} />
+      <Problem error={log.error ?? error} retry={log.reload} />
       <Table
         label="Audit log"
         rows={rowsOf(log, 'records')}
@@ -50,8 +50,7 @@ export function Audit() {
         ]}
       />
       {log.data && <Pager page={page} size={SIZE} total={log.data.total} onPage={(page) => setFilters({ page: page ? String(page) : '' })} />}
-      {filters.entry && log.data && !shown && <p class="note">The entry of this address is not among those that are shown: choose its time and page.</p>}
-      {shown && (
+      {filters.entry && shown && (
         <Dialog title="Entry of the audit log" onClose={() => setFilters({ entry: '' }, true)}>
           <Code label="Entry" text={JSON.stringify(shown, null, 2)} />
         </Dialog>

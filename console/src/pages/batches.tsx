@@ -11,9 +11,8 @@ import { query } from '../ranges.ts';
 import { Ago, Badge, Choice, Code, Facts, Loading, Meter, Page, Pager, Problem, Section, Status, Table, type Tone } from '../ui.tsx';
 
 const SIZE = 50;
-const MOST = 1000;
 const TONES: Record<string, Tone> = { completed: 'good', failed: 'bad', expired: 'bad', cancelled: 'warn', cancelling: 'warn' };
-const isRunning = (batch: Free | undefined): boolean => ['validating', 'in_progress', 'finalizing', 'cancelling'].includes(batch?.status);
+const isRunning = (batch: Free | null): boolean => ['validating', 'in_progress', 'finalizing', 'cancelling'].includes(batch?.status);
 const at = (seconds: number | null | undefined): string | null => (seconds ? new Date(seconds * 1000).toISOString() : null);
 const State = ({ batch }: { batch: Free }) => <Badge tone={TONES[batch.status] ?? 'quiet'}>{batch.status.replaceAll('_', ' ')}</Badge>;
 const Lines = ({ batch }: { batch: Free }) => {
@@ -52,8 +51,8 @@ export function Batches() {
 
 export function BatchPage() {
   const id = useRoute().params.id ?? '';
-  const all = useGet<{ data: Free[] }>(`/v1/managed-batches?page_size=${MOST}`, (all) => (all && !isRunning(all.data.find((one) => one.id === id)) ? 0 : 10));
-  const batch = all.data?.data.find((one) => one.id === id);
+  const found = useGet<Free>(`/v1/managed-batches/${encodeURIComponent(id)}`, (batch) => (batch && !isRunning(batch) ? 0 : 10));
+  const batch = found.data;
   const isOpen = isRunning(batch);
   const from = at(batch?.created_at);
   const failed = useGet<{ data: Free[]; total: number }>(from && may('logs.list') ? `/v1/logs${query({ time_of_generation_min: from, trace_id: id, status_code: ERROR_STATUSES, page_size: SIZE })}` : null, () => (isOpen ? 10 : 0));
@@ -61,9 +60,8 @@ export function BatchPage() {
   const commands = batch ? [...(isOpen ? [['Cancel it', call(`/v1/batches/${id}/cancel`, 'POST')]] : []), ...[['Results', batch.output_file_id], ['Lines that failed', batch.error_file_id]].flatMap(([name, file]) => (file ? [[name, call(`/v1/files/${file}/content`)]] : []))] : [];
   return (
     <Page title="Batch" lead={<code>{id}</code>} actions={batch && may('logs.list') && <a class="button" href={`/console/requests${query({ trace: id, range: '7d' })}`}>Its requests</a>}>
-      <Problem error={all.error ?? failed.error} retry={all.reload} />
-      {!all.data && !all.error && <Loading />}
-      {all.data && !batch && <div class="empty">It is not one of the newest {integer(MOST)} batches that this key may see.</div>}
+      <Problem error={found.error ?? failed.error} retry={found.reload} />
+      {!found.data && !found.error && <Loading />}
       {batch && (
         <>
           <div class="card">

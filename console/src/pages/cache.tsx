@@ -1,7 +1,7 @@
 // What the cache holds and has done, and taking entries out of it.
 import { useMemo, useState } from 'preact/hooks';
 import { ApiError, call, may } from '../client.ts';
-import { bytes, integer, milliseconds, percent } from '../format.ts';
+import { bytes, cents, integer, milliseconds, percent } from '../format.ts';
 import { notify, useFilters, useGet } from '../hooks.ts';
 import { query, rangeParams } from '../ranges.ts';
 import { Choice, Confirm, Page, Problem, Range, Section, Stat, TextField } from '../ui.tsx';
@@ -31,6 +31,7 @@ export function Cache() {
         {held.data && <Stat name="Entries here" value={integer(held.data.entries)} note={bytes(held.data.bytes)} />}
         {held.data && <Stat name="Texts found by meaning" value={integer(held.data.vectors)} note={bytes(held.data.vector_bytes)} />}
         {summary && <Stat name="Hits" value={integer(summary.hits)} note={summary.total_requests ? `${percent((100 * summary.hits) / summary.total_requests)} of ${integer(summary.total_requests)} requests` : ''} />}
+        {summary && <Stat name="Saved" value={cents(summary.saved_cost)} />}
         {summary && <Stat name="Latency of hits" value={milliseconds(summary.hits ? summary.avg_latency : null)} note={summary.cache_speedup ? `other requests take ${integer(Math.round(summary.cache_speedup))} times as long` : ''} />}
       </div>
       {isOfWorkspace && <p class="note">What the cache holds is of all workspaces: only keys of the organisation see it.</p>}

@@ -73,7 +73,7 @@ function OneGuardrail({ id }: { id: string }) {
   };
   const canSave = isNew ? can('create') : can('update');
   return (
-    <Page title={isNew ? 'New guardrail' : (saved.data?.name ?? slug)} lead={!isNew && <code>{slug}</code>} actions={!isNew && <>{may('logs.list') && <a class="button" href="/console/requests?status=446">Requests that guardrails denied</a>} {can('delete') && <button type="button" class="danger" onClick={() => setRemoving(true)}>Take out of use</button>}</>}>
+    <Page title={isNew ? 'New guardrail' : (saved.data?.name ?? slug)} lead={!isNew && <code>{slug}</code>} actions={!isNew && <>{may('logs.list') && <a class="button" href={`/console/requests?range=7d&guardrail=${encodeURIComponent(slug)}`}>Requests where it failed</a>} {can('delete') && <button type="button" class="danger" onClick={() => setRemoving(true)}>Take out of use</button>}</>}>
       <Problem error={saved.error} retry={saved.reload} />
       {(isNew || saved.data) && (
         <>

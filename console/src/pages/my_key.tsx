@@ -5,9 +5,8 @@ import { cents, fullTime, integer } from '../format.ts';
 import { rowsOf, useGet } from '../hooks.ts';
 import { Workspace } from '../names.tsx';
 import { query, rangeParams } from '../ranges.ts';
-import { isRaised } from '../raise.tsx';
-import { Usage, amount, isBucketOf } from '../usage.tsx';
-import { Facts, Meter, Page, Problem, Section, Stat, Table } from '../ui.tsx';
+import { Usage } from '../usage.tsx';
+import { Facts, Page, Problem, Section, Stat, Table } from '../ui.tsx';
 import { Setup } from './clients.tsx';
 import { COLUMNS } from './requests.tsx';
 
@@ -23,6 +22,7 @@ function byResource(scopes: string[]): [string, string][] {
 
 export function MyKey() {
   const key = useGet('/v1/api-keys/self');
+  const limits = useGet<{ data: Free[] }>('/v1/api-keys/self/limits');
   const named = self.value?.id ?? self.value?.name;
   const params = useMemo(() => rangeParams('30d', '30d'), []);
   const sums = (what: string): string | null => (may('analytics.view') ? `/v1/analytics/graphs/${what}${query({ ...params, api_key_ids: named })}` : null);
@@ -56,10 +56,10 @@ export function MyKey() {
               ]}
             />
           </div>
-          <Section title="Limits of its own">
-            <Usage usage={data.usage} />
+          <Section title="Limits over it">
+            <Problem error={limits.error} retry={limits.reload} />
+            <Usage usage={limits.data?.data.map((one) => ({ ...one, ...one.used }))} />
           </Section>
-          {may('policies.list') && <Policies named={String(named)} />}
           {may('logs.list') && (
             <Section title="Its last requests">
               <Problem error={logs.error} retry={logs.reload} />
@@ -79,39 +79,5 @@ export function MyKey() {
         </>
       )}
     </Page>
-  );
-}
-
-/** Budgets in which the key has used something. Which others its next request would meet, only the gateway knows: that depends on the request. */
-function Policies({ named }: { named: string }) {
-  const policies = useGet<{ data: Free[] }>('/v1/policies/usage-limits?status=active&page_size=1000');
-  const byKey = (policies.data?.data ?? []).filter((policy) => (policy.group_by as Free[]).some((one) => one.key === 'api_key'));
-  return (
-    <Section title="Budgets of policies">
-      <Problem error={policies.error} retry={policies.reload} />
-      {policies.data && byKey.length === 0 && <div class="empty">No policy has a bucket for each key. Those of workspaces, models and metadata hold all the same: <a href="/console/limits">limits</a>.</div>}
-      {byKey.slice(0, 20).map((policy) => (
-        <OwnBuckets key={policy.id} policy={policy} named={named} />
-      ))}
-      {byKey.length > 20 && <p class="note">And {integer(byKey.length - 20)} more: <a href="/console/limits">limits</a>.</p>}
-    </Section>
-  );
-}
-
-function OwnBuckets({ policy, named }: { policy: Free; named: string }) {
-  const found = useGet<{ data: Free[]; total: number }>(may('policies.read') ? `/v1/policies/usage-limits/${policy.id}/entities${query({ search: `api_key:${named}`, page_size: 100 })}` : null);
-  const limit = policy.credit_limit + (isRaised(policy.raise) ? policy.raise.amount : 0);
-  const own = (found.data?.data ?? []).filter((bucket) => isBucketOf(bucket.value_key, policy.group_by, named));
-  // There are more that could be its own, or the name is cut in them.
-  const isOpen = (found.data?.total ?? 0) > 100 || named.length > 64;
-  return (
-    <div class="card">
-      <a href={`/console/limits/usage/${policy.id}`}>{policy.name ?? policy.slug}</a>
-      {own.map((bucket) => (
-        <Meter key={bucket.id} used={bucket.current_usage} limit={limit} text={`${amount(policy.type, limit - bucket.current_usage)} left of ${amount(policy.type, limit)}${own.length > 1 ? ` (${bucket.value_key})` : ''}`} />
-      ))}
-      <Problem error={found.error} />
-      {found.data && own.length === 0 && <span class="muted">{isOpen ? 'Could not be told: its buckets have them all.' : `Nothing is used of ${amount(policy.type, limit)}.`}</span>}
-    </div>
   );
 }

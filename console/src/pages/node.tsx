@@ -1,9 +1,9 @@
 // The gateway that this console is served by: whether it is ready, its stores and counters, and what waits for a restart.
 import { useEffect, useState } from 'preact/hooks';
-import { text } from '../client.ts';
+import { type ApiError, type Free, may, text } from '../client.ts';
 import { ago, bytes, integer } from '../format.ts';
-import { useGet } from '../hooks.ts';
-import { Badge, Facts, Page, Problem, Section } from '../ui.tsx';
+import { useFilters, useGet } from '../hooks.ts';
+import { Badge, Facts, Page, Problem, Section, Table, TextField } from '../ui.tsx';
 
 /** The value of a metric without labels, or the labels of one that has only them. */
 export function metric(page: string, name: string): string | null {
@@ -11,10 +11,6 @@ export function metric(page: string, name: string): string | null {
   return line ? line.slice(line.lastIndexOf(' ') + 1) : null;
 }
 
-export function label(page: string, metricName: string, name: string): string | null {
-  const line = page.split('\n').find((line) => line.startsWith(`${metricName}{`));
-  return new RegExp(`[{,]${name}="([^"]*)"`).exec(line ?? '')?.[1] ?? null;
-}
 
 const Up = ({ is }: { is: boolean | undefined }) => <Badge tone={is ? 'good' : 'bad'}>{is ? 'responds' : 'does not respond'}</Badge>;
 
@@ -39,7 +35,6 @@ export function Node() {
               pairs={[
                 ['Status', <Badge tone={data.status === 'ready' ? 'good' : 'bad'}>{data.status}</Badge>],
                 ['Version', health.data?.version],
-                ['Settings in force', label(metrics, 'turnpike_settings_info', 'hash')],
                 ['Revision of the store', data.config && `${integer(data.config.revision)}, ${ago(data.config.since)}`],
                 ['Configuration is from', data.config?.source?.replaceAll('_', ' ')],
                 ['Name and role', data.node && `${data.node.name}, ${data.node.role}`],
@@ -67,6 +62,36 @@ export function Node() {
           </div>
         </>
       )}
+      {may('targets.read') && <Settings />}
     </Page>
+  );
+}
+
+/** What is in force, from which line. */
+function Settings() {
+  const settings = useGet<Free>('/v1/settings');
+  const [filters, setFilters] = useFilters();
+  const part = filters.path ?? '';
+  // A key of one workspace sees none.
+  if ((settings.error as ApiError | null)?.status === 403) return null;
+  return (
+    <Section title="Settings in force">
+      <Problem error={settings.error} retry={settings.reload} />
+      {settings.data && <p class="note">{settings.data.file ?? 'No file'}, {settings.data.hash}</p>}
+      <div class="filters" role="search">
+        <TextField label="Path has" value={part} onInput={(path) => setFilters({ path }, true)} placeholder="limits." spellcheck={false} />
+      </div>
+      <Table
+        label="Settings in force"
+        rows={settings.data && (settings.data.data as Free[]).filter((one) => one.path.includes(part))}
+        id={(one) => one.path}
+        empty="No setting has this in its path."
+        columns={[
+          { name: 'Path', isLong: true, cell: (one) => <code>{one.path}</code> },
+          { name: 'Value', isLong: true, cell: (one) => JSON.stringify(one.value) },
+          { name: 'From', cell: (one) => (one.line ? `line ${integer(one.line)}` : <span class="muted">default</span>) },
+        ]}
+      />
+    </Section>
   );
 }

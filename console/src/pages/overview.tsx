@@ -115,7 +115,7 @@ export function Overview() {
       <Problem error={requests.error ?? latency.error ?? tokens.error} retry={requests.reload} />
       <div class="stats">
         <Stat name="Requests" value={integer(total)} note={total === undefined ? '' : `${short(total / Math.max(1, (to - from) / 60_000))} a minute`} />
-        <Stat name="Errors" value={percent(total ? share : undefined)} note={`${integer(failed)} failed`} tone={share > 5 ? 'bad' : undefined} />
+        <Stat name="Errors" value={percent(total ? share : undefined)} note={<a href={`/console/requests?range=${range}&status=errors`}>{integer(failed)} failed</a>} tone={share > 5 ? 'bad' : undefined} />
         <Stat name="Latency, p50" value={milliseconds(total ? latency.data?.summary.p50 : undefined)} note={`p90 ${milliseconds(total ? latency.data?.summary.p90 : undefined)}, p99 ${milliseconds(total ? latency.data?.summary.p99 : undefined)}`} />
         <Stat name="Time to first token" value={milliseconds(first[Math.floor(first.length / 2)])} note={first.length ? `median of the last ${first.length} streams` : streams.data ? 'no streams in the last 200 requests' : ''} />
         <Stat name="Spend today" value={cents(days.at(-1)?.total)} note={`${cents(cost.data?.summary.total)} in this time`} />

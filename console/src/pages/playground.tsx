@@ -4,7 +4,7 @@ import { ApiError, type Free, get, may, stream } from '../client.ts';
 import { curl, dataBase } from '../curl.ts';
 import { take } from '../given.ts';
 import { syntaxMark } from '../json_place.ts';
-import { EventReader, pieceOf } from '../events.ts';
+import { pieceOf, read } from '../events.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { useFilters, useGet } from '../hooks.ts';
 import { query } from '../ranges.ts';
@@ -73,28 +73,20 @@ export function Playground() {
     const trace = crypto.randomUUID();
     put({ ...NOTHING, isRunning: true });
     try {
-      const response = await stream(`/console/chat/completions${query({ ...headersOf(sides[side]?.target ?? ''), trace_id: trace })}`, body(side), signal);
+      const response = await stream('POST', `/console/chat/completions${query({ ...headersOf(sides[side]?.target ?? ''), trace_id: trace })}`, body(side), signal);
       put({ status: response.status });
-      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-      const events = new EventReader();
-      const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
-      let whole = '';
       let answer = '';
-      for (;;) {
-        const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
-        if (done) break;
-        if (!isStream) {
-          whole += value;
-          continue;
-        }
-        for (const piece of events.push(value ?? '').map(pieceOf)) {
-          if (piece.error) put({ error: new Error(piece.error) });
-          if (piece.text && !answer) put({ first: performance.now() - begun });
-          answer += piece.text;
-          put({ text: answer, ...(piece.usage ? { usage: piece.usage } : {}) });
-        }
-      }
-      if (!isStream) {
+      if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
+        await read(response, (data) => {
+          for (const piece of data.map(pieceOf)) {
+            if (piece.error) put({ error: new Error(piece.error) });
+            if (piece.text && !answer) put({ first: performance.now() - begun });
+            answer += piece.text;
+            put({ text: answer, ...(piece.usage ? { usage: piece.usage } : {}) });
+          }
+        });
+      } else {
+        const whole = await response.text();
         const piece = pieceOf(whole);
         put({ text: piece.text || whole, usage: piece.usage ?? null });
       }

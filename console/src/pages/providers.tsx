@@ -2,9 +2,9 @@
 import { useMemo, useState } from 'preact/hooks';
 import { type Free, type Item, call, may, self } from '../client.ts';
 import { cents, integer, milliseconds, percent } from '../format.ts';
-import { notify, rowsOf, useFilters, useGet } from '../hooks.ts';
+import { notify, rowsOf, useBusy, useFilters, useGet } from '../hooks.ts';
 import { query, rangeParams } from '../ranges.ts';
-import { Ago, Badge, Confirm, Facts, Page, Problem, Range, Section, Table, type Tone } from '../ui.tsx';
+import { Ago, Badge, Confirm, Facts, Page, Problem, Range, Section, Table, TextField, type Tone } from '../ui.tsx';
 
 type Provider = Item<'/v1/providers'>;
 const STATES: Record<string, Tone> = { closed: 'good', open: 'bad', half_open: 'warn' };
@@ -21,7 +21,7 @@ export function ProviderState({ data }: { data: Free }) {
       title="How it is now"
       actions={
         <>
-          {may('completions.write') && <a class="button" href={`/console/playground${query({ target: `@${data.slug}` })}`}>Try it in the playground</a>}
+          {may('completions.write') && <a class="button" href={`/console/playground${query({ target: `@${data.slug}` })}`}>Playground</a>}
           {may('logs.list') && <a class="button" href={requestsOf(data)}>Its requests</a>}
         </>
       }
@@ -38,7 +38,38 @@ export function ProviderState({ data }: { data: Free }) {
           ]}
         />
       </div>
+      {may('completions.write') && <Trial provider={data.id ?? data.slug} />}
     </Section>
+  );
+}
+
+/** Sends a small chat now. Models are those that the vendor lists, where it does. */
+function Trial({ provider }: { provider: string }) {
+  const path = `/v1/providers/${encodeURIComponent(provider)}`;
+  // The vendor is asked when somebody is about to choose one.
+  const [isChoosing, setChoosing] = useState(false);
+  const models = useGet<{ data: Free[] }>(isChoosing ? `${path}/models` : null);
+  const [model, setModel] = useState('');
+  const [tested, setTested] = useState<Free | null>(null);
+  const [isBusy, run] = useBusy();
+  const test = (event: Event): void => {
+    event.preventDefault();
+    void run(async () => setTested(await call('POST', `${path}/test`, model ? { model } : {}).catch((error) => ({ message: error.message }))));
+  };
+  return (
+    <form class="card" onSubmit={test}>
+      <div class="row" onFocusIn={() => setChoosing(true)}>
+        <TextField label={models.data?.data ? `Model, of ${integer(models.data.data.length)}` : 'Model'} value={model} onInput={setModel} list="models" spellcheck={false} />
+        <datalist id="models">{(models.data?.data ?? []).map((one) => <option key={one.id} value={one.id} />)}</datalist>
+        <button type="submit" disabled={isBusy}>
+          Test now
+        </button>
+      </div>
+      <p class="help" role="status">
+        {!tested ? 'Sends a small chat with your key, which costs what it costs.' : tested.is_success ? <><Badge tone="good">responds</Badge> in {milliseconds(tested.latency_ms)}</> : <><Badge tone="bad">{tested.status ?? 'refused'}</Badge> {tested.message}</>}
+        {tested?.trace_id && may('logs.view') && <> <a href={`/console/requests/${tested.trace_id}`}>The request</a></>}
+      </p>
+    </form>
   );
 }
 

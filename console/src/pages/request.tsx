@@ -43,6 +43,7 @@ export function RequestPage() {
                 ['Time to first token', metrics.time_to_first_token === null ? null : milliseconds(metrics.time_to_first_token)],
                 ['Of it in the gateway', milliseconds(metrics.gateway_processing_time)],
                 ['Streamed', metrics.stream_mode ? 'yes' : 'no'],
+                ['Guardrails that failed', metrics.guardrails?.join(', ')],
                 ['Cache', [metrics.cache_status?.toLowerCase().replaceAll('_', ' '), metrics.cache_type].filter(Boolean).join(', ')],
                 ['Request, response', `${bytes(metrics.bytes_in)}, ${bytes(metrics.bytes_out)}`],
                 ['Trace', <a href={`/console/requests${query({ trace: data.trace_id, range: '90d' })}`}>all requests of this trace</a>],

@@ -1,6 +1,7 @@
 // The log: requests by filters that stand in the URL, and live under the same filters.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Free, may } from '../client.ts';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { type Free, isOver, may, stream } from '../client.ts';
+import { read } from '../events.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
 import { ERROR_STATUSES } from '../judged.ts';
@@ -32,6 +33,7 @@ export function logParams(filters: Free): Free {
     workspace_slug: filters.workspace,
     configs: filters.config,
     cache_status: filters.cache,
+    guardrails: filters.guardrail,
     cost_min: filters.cost ? String(Number(filters.cost) * 100) : '',
     metadata: metadataFilter(filters.metadata),
     trace_id: filters.trace,
@@ -54,28 +56,53 @@ export const COLUMNS: Column<Free>[] = [
   { name: 'Cache', cell: (log) => (log.cache_status && !/disabled/i.test(log.cache_status) ? log.cache_status.toLowerCase().replaceAll('_', ' ') : '–') },
 ];
 
-/** How many rows have come since the list is live; `isPart` where a look at it found none that were there before. */
-function useArrivals(rows: Free[] | undefined, isLive: boolean, filters: string): { count: number; isPart: boolean } {
-  const before = useRef<Set<string> | null>(null);
-  const shown = useRef<{ filters: string; rows: Free[] | undefined }>({ filters, rows: undefined });
-  const [arrived, setArrived] = useState({ count: 0, isPart: false });
+interface Arrived {
+  /** What ends from now on comes here. */
+  isOpen: boolean;
+  rows: Free[];
+  count: number;
+  /** So many the gateway left out, because this page was too slow. */
+  dropped: number;
+  error: Error | null;
+}
+
+const NONE: Arrived = { isOpen: false, rows: [], count: 0, dropped: 0, error: null };
+
+/** What has come since the list is live. `reload`: the list has what came before that, or while the stream was interrupted. */
+function useTail(path: string | null, reload: () => void): Arrived {
+  const [arrived, setArrived] = useState(NONE);
   useEffect(() => {
-    if (shown.current.filters !== filters) {
-      // Other rows than these are to come.
-      shown.current = { filters, rows };
-      before.current = null;
-      return setArrived({ count: 0, isPart: false });
-    }
-    if (rows && rows === shown.current.rows) return;
-    const last = before.current;
-    before.current = isLive && rows ? new Set(rows.map((row) => row.id)) : null;
-    if (!isLive) setArrived({ count: 0, isPart: false });
-    else if (last && rows) {
-      const fresh = rows.filter((row) => !last.has(row.id)).length;
-      setArrived(({ count, isPart }) => ({ count: count + fresh, isPart: isPart || fresh === SIZE }));
-    }
-  }, [rows, isLive, filters]);
+    setArrived(NONE);
+    if (path === null) return;
+    const aborter = new AbortController();
+    const { signal } = aborter;
+    const follow = async (): Promise<void> => {
+      const response = await stream('GET', path, undefined, signal);
+      setArrived((before) => ({ ...before, isOpen: true, error: null }));
+      reload();
+      await read(response, (data) => {
+        const events = data.map((text) => JSON.parse(text) as Free);
+        const logs = events.filter((event) => event.object === 'log').reverse();
+        const total = events.find((event) => event.total)?.total;
+        setArrived((before) => ({ ...before, rows: [...logs, ...before.rows].slice(0, SIZE), count: before.count + logs.length, dropped: total ?? before.dropped }));
+      });
+    };
+    const keep = async (): Promise<void> => {
+      while (!signal.aborted) {
+        if (!isOver.value) await follow().catch((error) => setArrived((before) => ({ ...before, isOpen: false, error: signal.aborted ? null : error })));
+        await new Promise((resolve) => setTimeout(resolve, 2000));
+      }
+    };
+    void keep();
+    return () => aborter.abort();
+  }, [path]);
   return arrived;
+}
+
+/** Both lists as one, each log once, the newest first. Ids are in order of time. */
+export function merged(arrived: Free[], listed: Free[]): Free[] {
+  const all = new Map([...arrived, ...listed].map((log) => [log.id, log]));
+  return [...all.values()].sort((one, other) => (one.id < other.id ? 1 : -1)).slice(0, SIZE);
 }
 
 export function Requests() {
@@ -89,9 +116,14 @@ export function Requests() {
     const isOpen = !filters.range?.includes('/');
     return `/v1/logs${query({ ...params, ...(isOpen ? { time_of_generation_max: new Date((minute + 2) * 60_000).toISOString(), time_of_generation_min: new Date(Math.floor(new Date(params.time_of_generation_min).getTime() / 60_000) * 60_000).toISOString() } : {}) })}`;
   }, [JSON.stringify(filters), minute]);
-  const logs = useGet(path, isLive ? 2 : 0);
-  const arrived = useArrivals(logs.data?.data, isLive, JSON.stringify({ ...filters, live: '' }));
-  const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, ['model', 'provider', 'key', 'metadata', 'trace', 'cost', 'config', 'workspace'].includes(name));
+  const logs = useGet(path);
+  const tail = useMemo(() => {
+    const { current_page, page_size, time_of_generation_min, time_of_generation_max, ...params } = logParams(filters);
+    return isLive ? `/v1/logs/tail${query({ ...params, ...(filters.range?.includes('/') ? { time_of_generation_min, time_of_generation_max } : {}) })}` : null;
+  }, [JSON.stringify(filters)]);
+  const arrived = useTail(tail, logs.reload);
+  const listed = rowsOf(logs, 'data');
+  const set = (name: string) => (value: string): void => setFilters({ [name]: value, page: '' }, ['model', 'provider', 'key', 'metadata', 'trace', 'cost', 'config', 'workspace', 'guardrail'].includes(name));
   const text = (label: string, name: string, placeholder = '') => <TextField label={label} value={filters[name] ?? ''} onInput={set(name)} placeholder={placeholder} spellcheck={false} />;
   const isFiltered = Object.keys(filters).some((name) => !['page', 'live'].includes(name));
   return (
@@ -102,7 +134,7 @@ export function Requests() {
         <>
           <span class="check">
             <input type="checkbox" id="live" checked={isLive} onChange={(event) => setFilters({ live: event.currentTarget.checked ? '1' : '', page: '' })} />
-            <label for="live">Live{isLive && `: ${integer(arrived.count)}${arrived.isPart ? ' or more' : ''} new`}</label>
+            <label for="live">Live{isLive && (arrived.isOpen ? `: ${integer(arrived.count)} new` : ' …')}</label>
           </span>
           <button type="button" onClick={logs.reload}>
             Refresh
@@ -121,14 +153,16 @@ export function Requests() {
         <Choice label="Cache" value={filters.cache ?? ''} options={CACHE} onChange={set('cache')} />
         {text('Cost from, $', 'cost', '0.01')}
         {text('Metadata', 'metadata', 'team=search')}
+        {text('Failed guardrail', 'guardrail', 'slug')}
         {text('Trace id', 'trace')}
       </div>
       {filters.status === 'errors' && <p class="note">By the status of the response: streams that broke after they had begun with 200 count as errors in sums, and are not in this list.</p>}
-      <Problem error={logs.error} retry={logs.reload} />
+      {arrived.dropped > 0 && <p class="note">{integer(arrived.dropped)} requests came too fast for this page: refresh to see them.</p>}
+      <Problem error={logs.error ?? arrived.error} retry={logs.reload} />
       <Table
         label="Requests"
         columns={COLUMNS}
-        rows={rowsOf(logs, 'data')}
+        rows={isLive && listed ? merged(arrived.rows, listed) : listed}
         id={(log) => log.id}
         empty={
           isFiltered ? (

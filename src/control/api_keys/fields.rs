@@ -3,7 +3,7 @@
 //! What depends on other members or on what is stored is checked beside the routes.
 
 use crate::credential::ALLOWED_MODELS;
-use crate::field::{Field, Type, not_null, nullable, optional, required};
+use crate::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::page;
 use memory::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
@@ -147,7 +147,8 @@ pub(super) const ROTATED: &[Field] = &[
     required("object", Type::Text(20), "`api-key`."),
 ];
 
-const USAGE: &[Field] = &[
+/// What a limit is.
+pub(crate) const LIMIT: [Field; 5] = [
     required(
         "kind",
         Type::OneOf(&["usage", "rate"]),
@@ -157,6 +158,10 @@ const USAGE: &[Field] = &[
     nullable("unit", Type::OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]), "Of a rate limit."),
     nullable("limit", COUNT, "The most in a window; dollars for `cost`. Null: there is only an alert."),
     nullable("raised_until", Type::Time, "Until when `limit` has a `raise` in it; null: it has none."),
+];
+
+/// What is used of it.
+pub(crate) const USED: [Field; 6] = [
     required("current_usage", COUNT, "What was used in this window."),
     required("reserved", COUNT, "What is held for requests under way."),
     required(
@@ -168,6 +173,8 @@ const USAGE: &[Field] = &[
     required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
     nullable("resets_at", Type::Time, "When the window ends; null: never."),
 ];
+
+const USAGE: [Field; 11] = concat_fields(&LIMIT, &USED);
 
 pub(super) const VIEW: &[Field] = &[
     nullable("id", Type::Uuid, "The key's id; null for one of the settings."),
@@ -199,7 +206,7 @@ pub(super) const VIEW: &[Field] = &[
     ),
     required(
         "usage",
-        Type::List(&Type::Object(USAGE), 0, 30),
+        Type::List(&Type::Object(&USAGE), 0, 30),
         "What is used of its limits in their windows, as far as this process has counted.",
     ),
     nullable("reset_usage", Type::Flag, "Always null."),

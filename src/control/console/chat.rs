@@ -3,7 +3,7 @@
 //! The response is sent as it arrives, so that a stream is seen as one, with the status and the headers that the data port gives it. Its
 //! trace id, by which the log has its cost, is the client's choice.
 
-use super::super::call::Call;
+use super::super::call::{Call, left};
 use super::super::field::{Field, Type, optional, required};
 use super::super::reply::Reply;
 use bytes::Bytes;
@@ -13,9 +13,7 @@ use http::header::{
     STRICT_TRANSPORT_SECURITY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use memory::net::inbound::axum_bridge::Departure;
 use motion::engine::offline::{OfflineRequest, OfflineResponse, ResponseHead};
-use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -116,14 +114,6 @@ fn headers(call: &Call) -> Result<HeaderMap, Error> {
         }
     }
     Ok(headers)
-}
-
-/// Waits until the client has left; for ever where it stays.
-async fn left(departure: Option<Departure>) {
-    match departure {
-        Some(mut departure) => departure.wait().await,
-        None => pending().await,
-    }
 }
 
 /// Runs the request to its end. The call, and with it what is held of its body, is kept so long.

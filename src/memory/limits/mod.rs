@@ -28,6 +28,7 @@ pub mod limit;
 mod limit_counts;
 mod limit_index;
 pub(crate) mod limit_set;
+mod of_client;
 pub mod options;
 pub mod preview;
 mod recent_selections;
@@ -368,15 +369,22 @@ impl Limits {
 
     /// The usage of a limit without `group_by`: it has one bucket. `None`: nothing was used.
     ///
-    ///
     /// # Errors
     /// The counters cannot be reached.
     pub async fn usage(&self, limit: &Limit, now: Timestamp) -> Result<Option<UsageView>, CountersFailure> {
-        let only = self.buckets.hash.only(limit);
+        self.bucket(limit, self.buckets.hash.only(limit), now).await
+    }
+
+    async fn bucket(
+        &self,
+        limit: &Limit,
+        bucket: u128,
+        now: Timestamp,
+    ) -> Result<Option<UsageView>, CountersFailure> {
         if let Some(shared) = &self.shared {
-            return Ok(self.look(shared, limit, Some(only), false, now).await?.pop());
+            return Ok(self.look(shared, limit, Some(bucket), false, now).await?.pop());
         }
-        Ok(self.buckets.get(only).map(|entity| self.view(limit, &entity, now)))
+        Ok(self.buckets.get(bucket).map(|entity| self.view(limit, &entity, now)))
     }
 
     /// Output of a request without a bound, in tokens (`limits.assume_output_tokens`).

@@ -10,6 +10,7 @@ use crate::config::account::names;
 use crate::config::node::{Node, NodeKind};
 use crate::config::read::Problems;
 use crate::error::Problem;
+use std::sync::Arc;
 
 /// The settings as far as they could be read, and what is wrong with them so far.
 #[derive(Debug)]
@@ -33,11 +34,13 @@ impl Draft {
         if node.kind == NodeKind::Null {
             node.kind = NodeKind::Map(Vec::new());
         }
+        let written = Arc::new(node.clone());
         let resolved = reference::resolve(&mut node, sources);
         let found = Problems::default();
         let mut settings = Settings::read(&node, text, &found, checks);
         if let Some(settings) = &mut settings {
             problems.extend(settings.outbound.read_environment(sources.env));
+            settings.source.written = written;
         }
         let found = found.into_vec().into_iter().filter(|problem| !resolved.failed_at(&problem.path));
         problems.extend(found.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));

@@ -38,6 +38,7 @@ pub mod scopes;
 mod sections;
 pub mod server;
 pub mod service_key;
+mod settings_source;
 pub(crate) mod store_settings;
 pub(crate) mod stored_provider;
 pub mod telemetry;
@@ -77,6 +78,7 @@ pub use realtime::RealtimeSettings;
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
+pub use settings_source::SettingsSource;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
 pub use telemetry::Telemetry;
@@ -138,6 +140,7 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// The first twelve hex digits of the SHA-256 of the text as written, with references unresolved.
     pub hash: String,
+    pub source: SettingsSource,
 }
 
 /// `default_config`: used for requests that name neither a provider nor a config. What it names exists.

@@ -9,8 +9,8 @@ use super::{
     AccessLog, AcmeSettings, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings,
     ControlSettings, Cors, CustomHosts, DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log,
     Logs, MetricsSettings, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings,
-    RealtimeSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider,
-    Telemetry, UpstreamTls, UsageSettings,
+    RealtimeSettings, SemanticCacheSettings, Server, Settings, SettingsSource, SharedCounters, StoreSettings,
+    StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -106,6 +106,7 @@ impl Settings {
             telemetry: section(table, "telemetry", Telemetry::DOC, Telemetry::members),
             metrics: section(table, "metrics", MetricsSettings::DOC, MetricsSettings::members),
             hash: String::new(),
+            source: SettingsSource::default(),
         };
         settings.check_needs_of_postgres(table);
         settings.check_acme(table, &used);

@@ -1,0 +1,20 @@
+//! What settings were read from: their text as a tree with lines, and the file. Not what they mean.
+
+use crate::config::node::{Node, NodeKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What settings were read from.
+#[derive(Debug, Clone)]
+pub struct SettingsSource {
+    /// As it was written, with references unresolved.
+    pub written: Arc<Node>,
+    /// Where that was read, if it was a file.
+    pub file: Option<Arc<Path>>,
+}
+
+impl Default for SettingsSource {
+    fn default() -> Self {
+        Self { written: Arc::new(NodeKind::Null.into()), file: None }
+    }
+}
