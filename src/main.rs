@@ -21,6 +21,8 @@ mod check;
 mod client_verifier;
 #[path = "main/command_line.rs"]
 mod command_line;
+#[path = "main/demo/mod.rs"]
+mod demo;
 #[path = "main/doctor/mod.rs"]
 mod doctor;
 #[path = "main/explain.rs"]
@@ -84,7 +86,6 @@ mod summing_logger;
 
 mod proxy;
 
-use clap::Parser;
 use command_line::{Cli, Command};
 use emulator::{Emulator, Options, Recordings};
 use std::net::SocketAddr;
@@ -96,13 +97,14 @@ use words::settings::schema;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     // Must come before any use of TLS: rustls has no default crypto provider in this build.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let file = cli.settings_file();
-    match cli.command.unwrap_or(Command::Run { upgrade: false, detached: false }) {
-        Command::Run { upgrade: true, detached: false } => hand_over::start_detached(&file),
-        Command::Run { upgrade, .. } => serve::run(&file, upgrade),
+    match cli.command.unwrap_or(Command::Run { upgrade: false, detached: false, demo: false }) {
+        Command::Run { demo: true, .. } => demo::run(),
+        Command::Run { upgrade: true, detached: false, .. } => hand_over::start_detached(&file),
+        Command::Run { upgrade, .. } => serve::run(&file, upgrade, None),
         Command::Check => check::run(&file),
         Command::Doctor { connect, json } => doctor::run(&file, connect, json),
         // The package has put another binary there.

@@ -436,7 +436,7 @@ async fn every_page_works_in_a_browser() {
 }
 
 /// Chromium, where it is installed.
-fn browser() -> Result<PathBuf, String> {
+pub(crate) fn browser() -> Result<PathBuf, String> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let paths = std::env::var("PATH").unwrap_or_default();
     let found = paths.split(':').flat_map(|folder| names.map(|name| Path::new(folder).join(name)));

@@ -27,7 +27,7 @@ const SHAPE: &[Field] = &[
     required(
         "waiting_for_restart",
         Type::List(&Type::Text(256), 0, 1000),
-        "Keys of the file as it was read last that need a restart; what is shown is in force.",
+        "Keys whose value in the file counts after a restart only; the value that is shown is that of the file.",
     ),
     required(
         "data",

@@ -4,6 +4,7 @@
 
 use super::import::arguments::ImportArguments;
 use super::object_line::{Connection, ObjectCommand};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::SocketAddr;
@@ -21,6 +22,16 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// The command line of the process; where its parts do not go together, it ends with status 2.
+    pub fn read() -> Self {
+        let cli = Self::parse();
+        if cli.config.is_some() && matches!(cli.command, Some(Command::Run { demo: true, .. })) {
+            let why = "--demo has settings of its own: leave --config away";
+            Self::command().error(ErrorKind::ArgumentConflict, why).exit();
+        }
+        cli
+    }
+
     /// The settings file that is named, or else the first that is there of those which are looked for.
     pub fn settings_file(&self) -> PathBuf {
         self.config.clone().unwrap_or_else(|| default_file(Path::exists).to_owned())
@@ -51,6 +62,10 @@ pub enum Command {
         /// With `--upgrade`: this is the process that takes over, and not the one that starts it.
         #[arg(long, hide = true, requires = "upgrade")]
         detached: bool,
+        /// Serve a demo: three teams with objects, a week of made-up requests and live traffic to the built-in provider, on loopback,
+        /// with settings and a state directory of its own that are removed at the end. Prints the console's address and its key.
+        #[arg(long, conflicts_with = "upgrade")]
+        demo: bool,
     },
     /// Check everything that a start needs: prints every problem with its place, exits 1 when there is one.
     Check,

@@ -11,6 +11,7 @@ use super::background::{
     RollupMerger, SettingsReloader, StoreFollower, Task,
 };
 use super::certificate::Certificate;
+use super::demo::Demo;
 use super::hand_over::{ListenerTable, Predecessor, Successor};
 use super::log_queue::LogQueue;
 use super::logging::ProcessLog;
@@ -59,8 +60,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use words::settings::{Listener, ListenerTls, Settings};
 
-/// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place.
-pub fn run(file: &Path, takes_over: bool) -> ExitCode {
+/// Serves until a signal stops the process. `takes_over`: another process has started this one to serve in its place. `demo`: what is
+/// filled, and removed at the end.
+pub fn run(file: &Path, takes_over: bool, demo: Option<&Demo>) -> ExitCode {
     let successor = match takes_over.then(Successor::start).transpose() {
         Ok(successor) => successor.map(Arc::new),
         Err(why) => return logging::fatal(&why),
@@ -80,7 +82,7 @@ pub fn run(file: &Path, takes_over: bool) -> ExitCode {
     read::log_warnings(file, &usable.warnings);
     read_prices_ahead();
     raise_descriptor_limit();
-    match build(file, usable, successor.as_ref(), &log) {
+    match build(file, usable, successor.as_ref(), demo, &log) {
         Ok((server, signals)) => {
             server.run(RunArgs { shutdown_signal: Box::new(signals) });
             ExitCode::SUCCESS
@@ -107,6 +109,7 @@ fn build(
     file: &Path,
     usable: read::Usable,
     successor: Option<&Arc<Successor>>,
+    demo: Option<&Demo>,
     log: &ProcessLog,
 ) -> Result<(Server, ShutdownSignals), String> {
     let read::Usable { settings, warnings, overlay } = usable;
@@ -140,8 +143,9 @@ fn build(
         successor: successor.cloned(),
     };
     let mut tasks =
-        background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor));
+        background_tasks(file, state, planes, log, drain(state, &log.queue, &predecessor, successor, demo));
     tasks.push(Box::new(notifier));
+    tasks.extend(demo.map(|demo| Box::new(demo.task(&shared)) as Task));
     let kept_for_requests = tasks_for_requests(state);
     let tasks = BackgroundTasks { tasks, kept_for_requests, predecessor: Arc::clone(&predecessor) };
     server.add_service(background_service("background", tasks));
@@ -310,6 +314,7 @@ fn drain(
     log: &Arc<LogQueue>,
     predecessor: &Arc<Predecessor>,
     successor: Option<&Arc<Successor>>,
+    demo: Option<&Demo>,
 ) -> Drain {
     let server = &state.shared.settings().settings.server;
     Drain {
@@ -321,6 +326,7 @@ fn drain(
         drain: server.drain(),
         predecessor: Arc::clone(predecessor),
         successor: successor.cloned(),
+        demo: demo.cloned(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! Pingora sleeps its whole grace period even when no request is left, and then drops running requests silently.
 //! So its sleep is only the outer bound here; the drain ends the process.
 
+use super::demo::Demo;
 use super::hand_over::{Predecessor, Successor};
 use super::log_queue::LogQueue;
 use async_trait::async_trait;
@@ -173,6 +174,8 @@ pub struct Drain {
     pub predecessor: Arc<Predecessor>,
     /// Where this process took over from another.
     pub successor: Option<Arc<Successor>>,
+    /// What is removed at the end.
+    pub demo: Option<Demo>,
 }
 
 #[async_trait]
@@ -195,6 +198,9 @@ impl BackgroundService for Drain {
         flush_access_log(&self.shared).await;
         close_ledger(&self.shared).await;
         self.predecessor.send_last_metrics();
+        if let Some(demo) = self.demo.iter().find(|_| !self.predecessor.has_handed_over()) {
+            demo.remove();
+        }
         log::info!(target: "turnpike", "stopped");
         log::logger().flush();
         self.log.flush(FINAL_FLUSH_TIMEOUT);

@@ -89,7 +89,7 @@ function Settings() {
         columns={[
           { name: 'Path', isLong: true, cell: (one) => <code>{one.path}</code> },
           { name: 'Value', isLong: true, cell: (one) => JSON.stringify(one.value) },
-          { name: 'From', cell: (one) => (one.line ? `line ${integer(one.line)}` : <span class="muted">default</span>) },
+          { name: 'From', cell: (one) => (one.line ? <>line {integer(one.line)} {(settings.data?.waiting_for_restart as string[]).some((key) => one.path.startsWith(key)) && <Badge tone="warn">after a restart</Badge>}</> : <span class="muted">default</span>) },
         ]}
       />
     </Section>
