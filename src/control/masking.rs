@@ -22,7 +22,7 @@ const SECRET_PARTS: [&str; 9] = [
 ];
 
 /// Whole names.
-const SECRET_NAMES: [&str; 3] = ["keysha256", "key", "encryptionkey"];
+const SECRET_NAMES: [&str; 5] = ["keysha256", "key", "encryptionkey", "previousencryptionkeys", "hmackey"];
 
 /// Replaces the secrets in a value.
 pub(super) fn mask(value: &mut Value) {
@@ -47,6 +47,22 @@ pub(super) fn mask(value: &mut Value) {
 fn is_address(name: &str) -> bool {
     let plain = name.to_ascii_lowercase();
     ["url", "uri", "urls", "uris"].iter().any(|end| plain.ends_with(end))
+}
+
+/// Masks every text with a scheme as an address, whatever its name.
+pub(super) fn mask_urls(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(masked) =
+                Some(&*text).filter(|text| text.contains("://")).and_then(|text| masked_address(text))
+            {
+                *text = masked;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_urls),
+        Value::Object(members) => members.values_mut().for_each(mask_urls),
+        _ => {}
+    }
 }
 
 fn mask_addresses(value: &mut Value) {

@@ -1,24 +1,32 @@
 //! `GET /v1/settings`: the settings in force, each with the line that gives it, or as the default that counts where none does.
 //!
-//! Secrets are masked: by name as in the audit log, and beyond that whatever the settings take for a secret. A reference to a variable or
-//! credential is shown as it is written, and not what it stands for. Settings are changed in their file.
+//! Secrets are masked: whatever the settings' tables read as a secret (`SettingsSource::secret_places`), by name as in the audit log, and of
+//! each URL the user, password and query. A reference to a variable or credential is shown as it is written, and not what it stands for.
+//! Settings are changed in their file.
 
 use super::call::Call;
-use super::field::{Field, Type, nullable, required};
-use super::masking::{MASK, mask};
+use super::field::{Field, Type, nullable, optional, required};
+use super::masking::{MASK, mask, mask_urls};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
+use super::work::Work;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use words::config::node::{Node, NodeKind};
 use words::error::Error;
-use words::settings::schema;
 use words::settings::scopes::Scope;
+use words::settings::{SettingsSource, schema};
 
 const ITEM: &[Field] = &[
     required("path", Type::Text(1024), "`limits.max_body_bytes`, `providers.openai.custom_host`."),
     required("value", Type::Any, "What is in force; secrets masked."),
     nullable("line", Type::Integer(1, i64::MAX), "The line of the file; null: the default counts."),
+    optional(
+        "waiting",
+        Type::Any,
+        "What the file gives now, which counts after a restart; null: the default.",
+    ),
 ];
 
 const SHAPE: &[Field] = &[
@@ -27,75 +35,105 @@ const SHAPE: &[Field] = &[
     required(
         "waiting_for_restart",
         Type::List(&Type::Text(256), 0, 1000),
-        "Keys whose value in the file counts after a restart only; the value that is shown is that of the file.",
+        "Keys whose value in the file counts after a restart only. Where all of a key waits, its value and line are those of the start.",
     ),
     required(
         "data",
-        Type::List(&Type::Object(ITEM), 0, 100_000),
+        Type::List(&Type::Object(ITEM), 0, MAX_ITEMS),
         "The settings: those of the file, then the defaults.",
     ),
     required("object", Type::Text(20), "`settings`."),
 ];
 
+/// The most nodes that a file may have, and as many that wait.
+const MAX_ITEMS: usize = 500_000;
+/// What an item takes until it is sent, about.
+const ITEM_BYTES: usize = 512;
+
 pub(super) const ROUTES: &[Route] =
     &[get("/v1/settings", Access::Scope(&[Scope::TargetsRead]), "Shows the settings in force", |call| {
         Box::pin(show(call))
     })
+    .works_at(Work::Compute)
     .replies(Shape::Object(SHAPE))
     .on_control_port_only()];
-
-/// Parts of paths below which every text is a secret, beside those that the audit log masks by name: addresses that are keys themselves,
-/// keys of authorities.
-const SECRET_PLACES: [&str; 4] = ["hmac_key", "alerts.webhooks", "telemetry.headers", ".sha256"];
 
 async fn show(call: Call) -> Result<Reply, Error> {
     if call.identity.is_bound {
         return Err(Error::forbidden("Settings are of all workspaces: a key of the organisation sees them."));
     }
-    let settings = &call.snapshot.settings;
-    let mut found = Found::default();
-    let mut shown = value(&settings.source.written);
-    mask(&mut shown);
-    found.add("", &settings.source.written, &shown);
-    let defaults = schema::build(&[]);
-    found.add_defaults("", &defaults);
-    Ok(Reply::from(json!({
-        "file": settings.source.file.as_ref().map(|file| file.display().to_string()),
-        "hash": settings.hash,
-        "waiting_for_restart": call.shared.waiting_for_restart.load().as_slice(),
-        "data": found.items,
-        "object": "settings",
-    })))
+    let settings = Arc::clone(&call.snapshot);
+    let shared = Arc::clone(&call.shared);
+    let mut held = call.shared.held_bytes.holder();
+    let built = tokio::task::spawn_blocking(move || {
+        let settings = &settings.settings;
+        let mut items = Found::of(&settings.source);
+        held.set(2 * items.len() * ITEM_BYTES)?;
+        let waiting = shared.waiting_for_restart.load_full();
+        // Of a member of which a part waits the rest is in force.
+        let whole: Vec<&str> =
+            waiting.iter().map(String::as_str).filter(|path| !path.contains(' ')).collect();
+        if !whole.is_empty() {
+            items = with_those_of_start(items, Found::of(&shared.started_with), &whole);
+        }
+        let reply = Reply::from(json!({
+            "file": settings.source.file.as_ref().map(|file| file.display().to_string()),
+            "hash": settings.hash,
+            "waiting_for_restart": waiting.as_slice(),
+            "data": items,
+            "object": "settings",
+        }));
+        drop(held);
+        Ok(reply)
+    });
+    built.await.unwrap_or_else(|_| Err(Error::internal("The settings could not be shown.")))
 }
 
 /// The settings that were found, and the paths of those that the file gives.
-#[derive(Default)]
-struct Found {
+struct Found<'a> {
     items: Vec<Value>,
     given: BTreeSet<String>,
+    /// The places of what was read as a secret.
+    secrets: &'a HashSet<(u64, u64)>,
 }
 
-impl Found {
-    /// What the file gives, leaf by leaf. `shown`: the same, masked.
-    fn add(&mut self, path: &str, node: &Node, shown: &Value) {
+impl Found<'_> {
+    /// All settings that were read from `source`, and the defaults of the others.
+    fn of(source: &SettingsSource) -> Vec<Value> {
+        let mut shown = value(&source.written);
+        mask(&mut shown);
+        let secrets = source.secret_places.iter().copied().collect();
+        let mut found = Found { items: Vec::new(), given: BTreeSet::new(), secrets: &secrets };
+        found.add("", &source.written, &shown, false);
+        found.add_defaults("", &schema::build(&[]));
+        found.items
+    }
+
+    /// What the file gives, leaf by leaf. `shown`: the same, masked by names. `is_secret`: it is part of a secret.
+    fn add(&mut self, path: &str, node: &Node, shown: &Value, is_secret: bool) {
+        let is_secret = is_secret || node.place.is_some_and(|place| self.secrets.contains(&place));
         match (&node.kind, shown) {
             (NodeKind::Map(entries), Value::Object(members)) if !entries.is_empty() => {
                 for entry in entries {
                     let path = below(path, &entry.name);
-                    self.add(&path, &entry.value, members.get(&entry.name).unwrap_or(&Value::Null));
+                    let shown = members.get(&entry.name).unwrap_or(&Value::Null);
+                    self.add(&path, &entry.value, shown, is_secret);
                 }
             }
             (NodeKind::List(items), Value::Array(values)) if items.iter().any(Node::is_object) => {
                 for (index, (item, value)) in items.iter().zip(values).enumerate() {
-                    self.add(&format!("{path}[{index}]"), item, value);
+                    self.add(&format!("{path}[{index}]"), item, value, is_secret);
                 }
             }
             _ => {
-                let is_secret = SECRET_PLACES.iter().any(|place| path.contains(place));
                 let value = match node.as_text() {
                     Some(text) if is_reference(text) => text.into(),
-                    _ if is_secret => MASK.into(),
-                    _ => shown.clone(),
+                    _ if is_secret || is_key_itself(path) => MASK.into(),
+                    _ => {
+                        let mut shown = shown.clone();
+                        mask_urls(&mut shown);
+                        shown
+                    }
                 };
                 self.items
                     .push(json!({"path": path, "value": value, "line": node.place.map(|(line, _)| line)}));
@@ -110,8 +148,7 @@ impl Found {
         for (name, property) in properties {
             let path = below(path, name);
             let mut near = self.given.range(path.clone()..).take_while(|given| given.starts_with(&path));
-            let is_given =
-                near.any(|given| matches!(given.as_bytes().get(path.len()), None | Some(b'.' | b'[')));
+            let is_given = near.any(|given| is_at_or_below(given, &path));
             match property.get("default") {
                 Some(default) if !is_given => {
                     self.items.push(json!({"path": path, "value": default, "line": null}));
@@ -120,6 +157,46 @@ impl Found {
             }
         }
     }
+}
+
+/// The settings in force, where the members at these paths are still those of the start: `now` with the items of `started`, and beside each
+/// what the file gives now.
+fn with_those_of_start(now: Vec<Value>, started: Vec<Value>, waiting: &[&str]) -> Vec<Value> {
+    let waits = |item: &Value| waiting.iter().any(|path| is_at_or_below(path_of(item), path));
+    let (later, mut items): (Vec<_>, Vec<_>) = now.into_iter().partition(&waits);
+    let mut later: BTreeMap<String, Value> = later
+        .into_iter()
+        .map(|item| (path_of(&item).to_owned(), item.get("value").cloned().unwrap_or_default()))
+        .collect();
+    for mut item in started.into_iter().filter(&waits) {
+        let value = later.remove(path_of(&item)).unwrap_or_default();
+        if let Value::Object(members) = &mut item {
+            members.insert("waiting".to_owned(), value);
+        }
+        items.push(item);
+    }
+    // What the file did not give at the start, and has no default.
+    items.extend(
+        later
+            .into_iter()
+            .map(|(path, value)| json!({"path": path, "value": null, "line": null, "waiting": value})),
+    );
+    items
+}
+
+fn path_of(item: &Value) -> &str {
+    item.get("path").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether `path` is `above` or below it.
+fn is_at_or_below(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| matches!(rest.as_bytes().first(), None | Some(b'.' | b'[')))
+}
+
+/// Whether what stands here lets in whoever has it, and is not read as a secret: digests of keys, addresses of chats.
+fn is_key_itself(path: &str) -> bool {
+    path.starts_with("alerts.webhooks") || path.starts_with("auth.keys") && path.ends_with(".sha256")
 }
 
 fn below(path: &str, name: &str) -> String {
@@ -150,64 +227,4 @@ fn value(node: &Node) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use words::settings::read_yaml;
-
-    fn found(text: &str) -> Vec<Value> {
-        let (node, problems) = read_yaml(text).unwrap();
-        assert!(problems.is_empty());
-        let mut shown = value(&node);
-        mask(&mut shown);
-        let mut found = Found::default();
-        found.add("", &node, &shown);
-        found.add_defaults("", &schema::build(&[]));
-        found.items
-    }
-
-    /// Every key of the settings that takes a secret.
-    #[test]
-    fn no_secret_of_the_settings_is_shown() {
-        let text = "
-store: {url: 'postgres://u:canary@db/x', encryption_key: canary}
-logs: {url: 'postgres://u:canary@db/x'}
-cache: {url: 'redis://:canary@cache'}
-limits: {counters: {url: 'redis://:canary@cache'}}
-acme: {external_account: {key_id: shown, hmac_key: canary}}
-auth: {keys: [{name: a, key: canary}, {name: b, sha256: canary}]}
-alerts:
-  smtp: {host: mail, password: canary}
-  webhooks: [{url: 'https://hooks.slack.com/services/canary', secret: canary}, 'https://hooks.slack.com/services/canary']
-batches: {s3: {access_key_id: canary, secret_access_key: canary}}
-telemetry: {headers: {authorization: canary, x-key: canary}}
-outbound: {proxy: {url: 'http://u:canary@proxy:3128'}}
-providers:
-  openai: {provider: openai, api_key: canary}
-  cloud: {provider: bedrock, cloud_a_access_key_id: canary, cloud_a_secret_access_key: canary}
-  vertex: {provider: vertex-ai, cloud_b_service_account: '{\"private_key\":\"canary\"}'}
-";
-        let found = found(text);
-        let shown = Value::from(found).to_string();
-        assert!(!shown.contains("canary"), "{shown}");
-        assert!(shown.contains(MASK) && shown.contains("shown"), "{shown}");
-    }
-
-    #[test]
-    fn what_the_file_gives_has_its_line_and_the_rest_is_the_default() {
-        let found =
-            found("limits:\n  max_body_bytes: 1000\nauth:\n  keys:\n    - {name: a, key: '${KEY_A}'}\n");
-        let one =
-            |path: &str| found.iter().find(|item| item["path"] == path).unwrap_or_else(|| panic!("{path}"));
-        assert_eq!(
-            (&one("limits.max_body_bytes")["value"], &one("limits.max_body_bytes")["line"]),
-            (&json!(1000), &json!(2))
-        );
-        assert_eq!(
-            (&one("auth.keys[0].key")["value"], &one("auth.keys[0].key")["line"]),
-            (&json!("${KEY_A}"), &json!(5))
-        );
-        let defaults: Vec<_> = found.iter().filter(|item| item["line"].is_null()).collect();
-        assert!(defaults.len() > 50, "{defaults:?}");
-        assert!(!defaults.iter().any(|item| item["path"] == "limits.max_body_bytes"));
-    }
-}
+mod tests;

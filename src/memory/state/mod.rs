@@ -76,6 +76,7 @@ use stored::CompilerEnv;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
 use tokenizer::Tokenizer;
+use words::settings::SettingsSource;
 
 /// Entries of the audit log a second for clients without a good key, so that nobody can fill it from outside.
 const MAX_UNKNOWN_CLIENTS: u32 = 10;
@@ -128,6 +129,8 @@ pub struct Shared {
     pub unknown_clients: Rate,
     /// Refused calls of clients with a key, of which each writes down only so many.
     pub refused_calls: RefusedCalls,
+    /// What the settings of the start were read from.
+    pub started_with: SettingsSource,
     /// The settings that have changed since the start, and that only another start takes over.
     pub waiting_for_restart: ArcSwap<Vec<String>>,
     /// As at the start of the process.
@@ -143,6 +146,7 @@ impl Shared {
     ) -> Self {
         metrics.settings_loaded(&snapshot.settings.hash, &snapshot.settings.metrics);
         let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
+        let started_with = snapshot.settings.source.clone();
         let system = SystemLimits::read();
         let held_bytes = HeldBytes::default();
         held_bytes.set_limit(max_held_bytes(&snapshot, &system));
@@ -184,6 +188,7 @@ impl Shared {
             refused_connections: ConnectionCount::default(),
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
             refused_calls: RefusedCalls::new(MAX_REFUSED_CALLS),
+            started_with,
             waiting_for_restart: ArcSwap::default(),
             system,
         };

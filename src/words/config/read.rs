@@ -20,11 +20,12 @@ const MAX_REPORTED: usize = 200;
 /// Maximum bytes of a key in a problem's path; longer keys are cut off.
 const MAX_NAME_LEN: usize = 64;
 
-/// The problems found so far.
+/// The problems found so far, and where secrets were read.
 #[derive(Debug, Default)]
 pub struct Problems {
     reported: RefCell<Vec<Problem>>,
     count: Cell<usize>,
+    secrets: RefCell<Vec<(u64, u64)>>,
 }
 
 impl Problems {
@@ -37,6 +38,11 @@ impl Problems {
 
     pub fn is_empty(&self) -> bool {
         self.count.get() == 0
+    }
+
+    /// The places in the text of the values that were read as secrets, good ones and bad ones.
+    pub fn secret_places(&self) -> Vec<(u64, u64)> {
+        self.secrets.borrow().clone()
     }
 
     /// All problems in the order they were found. Beyond `MAX_REPORTED`, a last one gives the number of the
@@ -72,6 +78,11 @@ impl<'a> Cursor<'a> {
     /// Reports a problem with this value.
     pub fn problem(&self, message: impl Into<String>) {
         self.problems.push(self.path.clone(), self.node.place, message);
+    }
+
+    /// Notes that this value is a secret.
+    pub(crate) fn note_secret(&self) {
+        self.problems.secrets.borrow_mut().extend(self.node.place);
     }
 
     fn wrong_type(&self, wanted: &str) {

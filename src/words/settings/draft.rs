@@ -41,6 +41,7 @@ impl Draft {
         if let Some(settings) = &mut settings {
             problems.extend(settings.outbound.read_environment(sources.env));
             settings.source.written = written;
+            settings.source.secret_places = found.secret_places().into();
         }
         let found = found.into_vec().into_iter().filter(|problem| !resolved.failed_at(&problem.path));
         problems.extend(found.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));

@@ -155,7 +155,7 @@ impl Settings {
     }
 }
 
-fn section<T: Default>(
+fn section<T: Default + 'static>(
     table: &mut MemberTable<'_>,
     name: &'static str,
     doc: &str,

@@ -59,7 +59,7 @@ const SEALED_OBJECT: Form<Secret> = form(
 /// One of these names, or an empty text, which counts as absent.
 struct ChoiceOrEmpty<T: 'static>(Variants<T>);
 
-impl<T: Copy> MemberType for ChoiceOrEmpty<T> {
+impl<T: Copy + 'static> MemberType for ChoiceOrEmpty<T> {
     type Value = T;
 
     fn read(&self, at: &Cursor<'_>) -> Option<T> {

@@ -19,8 +19,10 @@ pub(crate) use types::{
 
 use super::node::Entry;
 use super::read::{Cursor, ObjectReader};
+use super::secret::Secret;
 use crate::json::schema;
 use serde_json::{Map, Value};
+use std::any::TypeId;
 
 /// The members of one object, while they are read or described.
 #[derive(Default)]
@@ -73,12 +75,22 @@ impl Names for &'static [&'static str] {
     }
 }
 
+/// Whether values of this type are secrets, alone or in a list. A type of its own that holds one is not known here.
+fn is_secret<T: 'static>() -> bool {
+    let secret = [TypeId::of::<Secret>(), TypeId::of::<Vec<Secret>>(), TypeId::of::<Vec<(String, Secret)>>()];
+    secret.contains(&TypeId::of::<T>())
+}
+
 impl<'a> MemberTable<'a> {
     /// A member that may be absent.
     pub(crate) fn get<T: MemberType>(&mut self, names: impl Names, of: T, doc: &str) -> Option<T::Value> {
         self.names.extend(names.all());
         if let Some(reader) = &mut self.reader {
-            return of.read(&reader.get(names.all())?);
+            let at = reader.get(names.all())?;
+            if is_secret::<T::Value>() {
+                at.note_secret();
+            }
+            return of.read(&at);
         }
         let first = names.all().first().copied().unwrap_or_default();
         for name in names.all() {

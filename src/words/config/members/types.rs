@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The type of a value.
 pub(crate) trait MemberType {
-    type Value;
+    type Value: 'static;
     /// Reads a value, or reports what is wrong with it.
     fn read(&self, at: &Cursor<'_>) -> Option<Self::Value>;
     fn schema(&self, doc: &str) -> Value;
@@ -59,7 +59,7 @@ impl<V> Form<V> {
     }
 }
 
-impl<V> MemberType for Form<V> {
+impl<V: 'static> MemberType for Form<V> {
     type Value = V;
 
     fn read(&self, at: &Cursor<'_>) -> Option<V> {
@@ -141,7 +141,7 @@ pub(crate) const fn whole<N>(min: i64, max: i64) -> Whole<N> {
     Whole { min, max, of: PhantomData }
 }
 
-impl<N: TryFrom<i64> + Into<Value> + Copy> MemberType for Whole<N> {
+impl<N: TryFrom<i64> + Into<Value> + Copy + 'static> MemberType for Whole<N> {
     type Value = N;
 
     fn read(&self, at: &Cursor<'_>) -> Option<N> {
@@ -284,7 +284,7 @@ pub(crate) const fn object<T, F: Fn(&mut MemberTable<'_>) -> Option<T>>(members:
     Object(members)
 }
 
-impl<T, F: Fn(&mut MemberTable<'_>) -> Option<T>> MemberType for Object<F> {
+impl<T: 'static, F: Fn(&mut MemberTable<'_>) -> Option<T>> MemberType for Object<F> {
     type Value = T;
 
     fn read(&self, at: &Cursor<'_>) -> Option<T> {
