@@ -3,6 +3,7 @@
 
 use crate::support::client::{client, new_trace, status};
 use crate::support::settings::{LISTEN, OPERATOR_KEY};
+use crate::support::upstream::Upstream;
 use crate::support::{Gateway, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -126,6 +127,7 @@ async fn a_provider_is_tried_with_the_rights_of_the_calling_key() {
     assert_eq!((&log["api_key_name"], &log["virtual_key"]), (&json!("team"), &json!("emulator")), "{log}");
     let models = read(&gateway, TEAM, "/v1/providers/emulator/models").await;
     assert!(models["data"].as_array().is_some_and(|models| !models.is_empty()), "{models}");
+    assert_eq!((&models["is_success"], &models["status"]), (&json!(true), &json!(200)), "{models}");
     let away = json!({"model": "gpt-4o-mini"});
     let (status, tested) = call(&gateway, TEAM, Method::POST, "/v1/providers/away/test", &away).await;
     assert_eq!(
@@ -142,6 +144,91 @@ async fn a_provider_is_tried_with_the_rights_of_the_calling_key() {
     let path = format!("/v1/providers/{id}/test");
     let (status, tested) = call(&gateway, OPERATOR_KEY, Method::POST, &path, &away).await;
     assert_eq!((status, &tested["is_success"]), (200, &json!(true)), "{tested}");
+}
+
+/// A vendor that refuses its key, or sends no list: neither is what the client of the control port gets as its own status.
+#[tokio::test]
+async fn what_a_vendor_refuses_is_not_the_status_of_the_call() {
+    let gateway = started().await;
+    let refusing = Upstream::start(|mut connection| async move {
+        let request = connection.request().await.unwrap_or_default();
+        let (status, body) = match request.contains("/html/") {
+            true => ("200 OK", "<html>"),
+            false => ("401 Unauthorized", r#"{"error":{"message":"Incorrect API key provided"}}"#),
+        };
+        let length = body.len();
+        connection.write(&format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")).await;
+    })
+    .await;
+    for (slug, path, wanted, reason) in
+        [("refused", "/v1", 401, "Incorrect API key"), ("no-list", "/html", 200, "list of models")]
+    {
+        let host = format!("http://127.0.0.1:{}{path}", refusing.port);
+        let body = json!({"name": slug, "slug": slug, "provider": "openai", "key": "wrong", "workspace_id": "team",
+            "configurations": {"custom_host": host}});
+        gateway.create("/v1/providers", &body).await;
+        let models = read(&gateway, TEAM, &format!("/v1/providers/{slug}/models")).await;
+        assert_eq!((&models["is_success"], &models["status"]), (&json!(false), &json!(wanted)), "{models}");
+        assert!(models["message"].as_str().is_some_and(|why| why.contains(reason)), "{models}");
+        assert_eq!(models["data"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn the_provider_that_is_named_is_the_one_that_is_tried() {
+    let gateway = started().await;
+    gateway.create("/v1/admin/workspaces", &json!({"name": "other", "slug": "other"})).await;
+    let good = format!("{}/v1", gateway.emulator_url());
+    for (workspace, host) in [("team", "http://127.0.0.1:9/v1"), ("other", good.as_str())] {
+        let body = json!({"name": "shared", "slug": "shared", "provider": "openai", "key": "k", "workspace_id": workspace,
+            "configurations": {"custom_host": host}});
+        gateway.create("/v1/providers", &body).await;
+    }
+    let model = json!({"model": "gpt-4o-mini"});
+    for (workspace, is_success) in [("team", false), ("other", true)] {
+        let path = format!("/v1/providers/shared/test?workspace_id={workspace}");
+        let (status, tested) = call(&gateway, OPERATOR_KEY, Method::POST, &path, &model).await;
+        assert_eq!((status, &tested["is_success"]), (200, &json!(is_success)), "{workspace}: {tested}");
+        let (status, models) =
+            call(&gateway, OPERATOR_KEY, Method::GET, &path.replace("/test", "/models"), &model).await;
+        assert_eq!((status, &models["is_success"]), (200, &json!(is_success)), "{workspace}: {models}");
+    }
+    // The settings' provider of this slug is the one that requests mean.
+    let id = gateway
+        .create(
+            "/v1/providers",
+            &json!({"name": "later", "slug": "later", "provider": "openai", "key": "k",
+        "workspace_id": "team", "configurations": {"custom_host": good}}),
+        )
+        .await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/v1/providers/{id}/test");
+    assert_eq!(call(&gateway, OPERATOR_KEY, Method::POST, &path, &model).await.0, 200);
+    gateway.reload(&settings().replace("  away:", "  later:"));
+    wait::until("the settings' provider", async || {
+        (call(&gateway, OPERATOR_KEY, Method::POST, &path, &model).await.0 == 400).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_value_that_waits_for_a_restart_is_shown_with_the_one_in_force() {
+    let gateway = started().await;
+    let of = async |path: &str| {
+        let shown = read(&gateway, OPERATOR_KEY, "/v1/settings").await;
+        shown["data"].as_array().unwrap().iter().find(|one| one["path"] == path).cloned().unwrap()
+    };
+    let before = of("logs.queue_max_bytes").await;
+    gateway.reload(&format!("{}logs: {{queue_max_bytes: 20000000}}\n", settings()));
+    wait::until("what waits", async || {
+        (!of("logs.queue_max_bytes").await["waiting"].is_null()).then_some(())
+    })
+    .await;
+    let after = of("logs.queue_max_bytes").await;
+    assert_eq!((&after["value"], &after["line"]), (&before["value"], &before["line"]), "{after}");
+    assert_eq!(after["waiting"], 20_000_000);
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use super::field::{Field, Type, concat_fields, nullable, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use super::used::{described, used};
+use super::work::Work;
+use futures_util::future::join_all;
 use memory::auth::{IdentityKind, ORGANISATION};
 use memory::limits::from_records::{limits_of, limits_of_key};
 use memory::limits::{FactKey, Facts, Id, Limit};
@@ -33,7 +35,7 @@ const OWN: [Field; 4] = [
 const LAST: [Field; 1] = [nullable(
     "used",
     Type::Object(&USED),
-    "What is used; null where that depends on the request, or counts other workspaces as well.",
+    "What is used; null where that depends on the request, counts other workspaces as well, or cannot be read now.",
 )];
 
 const ITEM: [Field; 10] = concat_fields::<10>(&concat_fields::<9>(&OWN, &LIMIT), &LAST);
@@ -42,6 +44,7 @@ pub(super) const ROUTES: &[Route] =
     &[get("/v1/api-keys/self/limits", Access::AnyKey, "Lists the limits over the calling key", |call| {
         Box::pin(list(call))
     })
+    .works_at(Work::Compute)
     .replies(Shape::List(&ITEM))
     .for_clients()];
 
@@ -58,12 +61,10 @@ async fn list(call: Call) -> Result<Reply, Error> {
         metadata: &metadata,
         target: None,
     };
-    let mut data = Vec::new();
-    for (record, limit) in limits(&call, client.workspace)? {
-        if let Some(depends_on) = limit.over(&client) {
-            data.push(item(&call, record, &limit, &client, depends_on).await);
-        }
-    }
+    let limits = limits(&call, client.workspace)?;
+    let over = limits.iter().filter_map(|(record, limit)| Some((record, limit, limit.over(&client)?)));
+    let items = over.map(|(record, limit, depends_on)| item(&call, *record, limit, &client, depends_on));
+    let data = join_all(items).await;
     Ok(Reply::from(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
@@ -101,12 +102,14 @@ async fn item(
     let is_clear = depends_on.is_empty() && is_shown(call, limit);
     let mut members = described(limit);
     let amounts = if is_clear {
-        let view = call.limits.usage_of(limit, client, call.now).await.unwrap_or_else(|failure| {
-            log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
-            None
-        });
         let window = call.limits.calendar().window(&limit.kind, call.now.as_millisecond());
-        Value::Object(used(limit, &window, view.as_ref()))
+        match call.limits.usage_of(limit, client, call.now).await {
+            Ok(view) => Value::Object(used(limit, &window, view.as_ref())),
+            Err(failure) => {
+                log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
+                Value::Null
+            }
+        }
     } else {
         Value::Null
     };

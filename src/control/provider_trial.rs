@@ -3,6 +3,7 @@
 
 use super::call::{Call, left};
 use super::field::{Field, Type, nullable, optional, required};
+use super::page;
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
 use super::work::Work;
@@ -36,10 +37,26 @@ const TESTED: &[Field] = &[
     required("status", Type::Integer(100, 999), "The status of the response."),
     required("model", Type::Text(512), "The model that was requested."),
     required("latency_ms", Type::Number(0.0, 1e9), "How long it took."),
-    nullable("message", Type::Text(16 << 10), "Why it failed."),
+    nullable("message", Type::Text(MAX_MESSAGE), "Why it failed."),
     required("trace_id", Type::Uuid, "The request in the log."),
     required("object", Type::Text(20), "`provider-test`."),
 ];
+
+const MODELS: &[Field] = &[
+    required("is_success", Type::Flag, "Whether the provider sent a list of models."),
+    required("status", Type::Integer(100, 999), "The status of the response."),
+    nullable("message", Type::Text(MAX_MESSAGE), "Why there is no list."),
+    required(
+        "data",
+        Type::List(&Type::AnyObject, 0, MAX_RESPONSE / 2),
+        "The models as the vendor lists them; empty where it failed.",
+    ),
+    required("trace_id", Type::Uuid, "The request in the log."),
+    required("object", Type::Text(20), "`provider-models`."),
+];
+
+/// The most bytes of what a vendor says of a failure.
+const MAX_MESSAGE: usize = 16 << 10;
 
 const ACCESS: Access = Access::Scope(&[Scope::CompletionsWrite]);
 
@@ -48,6 +65,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(test(call))
     })
     .body(BODY)
+    .query(page::IN_WORKSPACE)
     .works_at(Work::Trial)
     .replies(Shape::Object(TESTED))
     .on_control_port_only(),
@@ -57,6 +75,9 @@ pub(super) const ROUTES: &[Route] = &[
         "Lists the models of a provider, as its vendor does",
         |call| Box::pin(models(call)),
     )
+    .query(page::IN_WORKSPACE)
+    .works_at(Work::Trial)
+    .replies(Shape::Object(MODELS))
     .on_control_port_only(),
 ];
 
@@ -70,7 +91,8 @@ struct Tried {
 }
 
 /// # Errors
-/// 404 for a provider that the key may not see.
+/// 404 for a provider that the key may not see; 400 for one that `@slug` does not mean for the client that tries it, because the settings or
+/// a workspace have another one of this slug.
 fn tried(call: &Call) -> Result<Tried, Error> {
     if let Some(stored) = call.snapshot.settings.providers.get(call.named()) {
         let model = stored.allowed.as_ref().and_then(|allowed| allowed.names().next().map(str::to_owned));
@@ -85,7 +107,15 @@ fn tried(call: &Call) -> Result<Tried, Error> {
         }
         _ => Arc::clone(&call.identity),
     };
-    Ok(Tried { slug: record.slug.clone().unwrap_or_default(), client, model })
+    let slug = record.slug.clone().unwrap_or_default();
+    if call.snapshot.directory(client.workspace).provider_ids(&slug).provider != Some(record.id) {
+        let message = format!(
+            "Another provider has the slug {slug:?} as well, and requests that name @{slug} here are sent to that one. Give one of them \
+             another slug."
+        );
+        return Err(Error::invalid_request("slug", message));
+    }
+    Ok(Tried { slug, client, model })
 }
 
 async fn test(mut call: Call) -> Result<Reply, Error> {
@@ -118,9 +148,32 @@ async fn test(mut call: Call) -> Result<Reply, Error> {
 
 async fn models(mut call: Call) -> Result<Reply, Error> {
     let tried = tried(&call)?;
+    let trace_id = Uuid::now_v7();
     let uri = Uri::from_static("/v1/models");
-    let response = send(&mut call, &tried, Method::GET, &uri, Bytes::new(), Uuid::now_v7()).await?;
-    Ok(Reply::text("application/json", response.body.concat()).with_status(response.status))
+    // As long as it arrives, and while it is read and written again.
+    let _held = call.hold(3 * MAX_RESPONSE)?;
+    let response = send(&mut call, &tried, Method::GET, &uri, Bytes::new(), trace_id).await?;
+    let list = response.status.is_success().then(|| list(&response)).flatten();
+    // The status of the vendor is not that of this call: its 401 says nothing of the client's key.
+    Ok(Reply::from(json!({
+        "is_success": list.is_some(),
+        "status": response.status.as_u16(),
+        "message": match (&list, response.status.is_success()) {
+            (Some(_), _) => None,
+            (None, true) => Some("The provider responded with something else than a list of models.".to_owned()),
+            (None, false) => Some(message(&response)),
+        },
+        "data": list.unwrap_or_default(),
+        "trace_id": trace_id,
+        "object": "provider-models",
+    })))
+}
+
+/// The objects of a list of models; `None`: it is none.
+fn list(response: &OfflineResponse) -> Option<Vec<Value>> {
+    let read: Value = serde_json::from_slice(&response.body.concat()).ok()?;
+    let items = read.get("data")?.as_array()?;
+    Some(items.iter().filter(|item| item.is_object()).cloned().collect())
 }
 
 /// Sends a request for the calling key; it ends where the client of the control port leaves.
@@ -174,12 +227,14 @@ async fn send(
     response.map_err(|why| Error::invalid_response(why, "incomplete"))
 }
 
-/// What a response that is no success says.
+/// What a response that is no success says, cut.
 fn message(response: &OfflineResponse) -> String {
     let body = response.body.concat();
     let read: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let message = read.pointer("/error/message").and_then(Value::as_str).map(str::to_owned);
-    message.unwrap_or_else(|| {
-        String::from_utf8_lossy(body.get(..body.len().min(512)).unwrap_or(&body)).into_owned()
-    })
+    let mut message = match read.pointer("/error/message").and_then(Value::as_str) {
+        Some(message) => message.to_owned(),
+        None => String::from_utf8_lossy(body.get(..body.len().min(512)).unwrap_or(&body)).into_owned(),
+    };
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+    message
 }
