@@ -155,6 +155,24 @@ impl SqlCondition<'_> {
 }
 
 impl Filter {
+    /// How many values it has in its lists, without workspaces.
+    pub fn values(&self) -> usize {
+        let lists = [
+            &self.status_codes,
+            &self.providers,
+            &self.configs,
+            &self.prompts,
+            &self.api_keys,
+            &self.traces,
+            &self.spans,
+            &self.models,
+            &self.cache_statuses,
+            &self.guardrails,
+        ];
+        let pairs = self.vendor_models.len() + self.metadata.len();
+        lists.into_iter().map(Vec::len).sum::<usize>() + pairs
+    }
+
     /// Whether rollups can answer: the filter has nothing but times, workspaces and dimensions.
     pub(crate) fn is_by_dimensions(&self) -> bool {
         let bounds = [self.total_tokens, self.input_tokens, self.output_tokens, self.cost];

@@ -7,6 +7,7 @@
 use super::Row;
 use super::entry::Entry;
 use super::filter::Filter;
+use super::matching::{Candidate, Matcher};
 use crate::net::inbound::places::{Place, PlaceBounds, Places};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ const MAX_WAITING: usize = 512;
 /// Who follows the rows of this process.
 pub struct Tail {
     places: Places,
-    followers: Mutex<Vec<Follower>>,
+    followers: Mutex<Vec<Arc<Follower>>>,
     dropped: AtomicU64,
 }
 
 /// The ledger's side of a reader.
 struct Follower {
-    filter: Filter,
+    filter: Matcher,
     rows: mpsc::Sender<Arc<Row>>,
     dropped: Arc<AtomicU64>,
 }
@@ -54,7 +55,8 @@ impl Tail {
         let place = self.places.take_at_once(whose)?;
         let (sender, rows) = mpsc::channel(MAX_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
-        let follower = Follower { filter, rows: sender, dropped: Arc::clone(&dropped) };
+        let filter = Matcher::new(filter);
+        let follower = Arc::new(Follower { filter, rows: sender, dropped: Arc::clone(&dropped) });
         let mut followers = self.followers.lock();
         followers.retain(|follower| !follower.rows.is_closed());
         followers.push(follower);
@@ -63,14 +65,19 @@ impl Tail {
 
     /// Hands new entries to the readers that want them. Waits for none.
     pub(super) fn publish(&self, entries: &[Entry]) {
-        let mut followers = self.followers.lock();
+        // Who begins to read does not wait for those who read.
+        let followers = {
+            let mut followers = self.followers.lock();
+            followers.retain(|follower| !follower.rows.is_closed());
+            followers.clone()
+        };
         if followers.is_empty() {
             return;
         }
-        followers.retain(|follower| !follower.rows.is_closed());
         for Entry { row, .. } in entries {
             let mut shared = None;
-            for follower in followers.iter().filter(|follower| follower.filter.matches(row)) {
+            let candidate = Candidate::new(row);
+            for follower in followers.iter().filter(|follower| follower.filter.matches(&candidate)) {
                 let row = shared.get_or_insert_with(|| Arc::new(row.clone()));
                 if let Err(mpsc::error::TrySendError::Full(_)) = follower.rows.try_send(Arc::clone(row)) {
                     follower.dropped.fetch_add(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use crate::ledger::days::{day, suffix};
 use crate::ledger::filter::{Bounds, Filter};
 use crate::ledger::id::RowIds;
 use crate::ledger::log_store::{Expiry, LogStore};
+use crate::ledger::matching::{Candidate, Matcher};
 use crate::ledger::row::{MS_A_DAY, sample};
 use crate::ledger::sqlite::SqliteLogs;
 use crate::ledger::{Row, Text};
@@ -170,7 +171,9 @@ fn check(store: &dyn LogStore, all: &[Row]) {
             wanted.retain(|row| until.is_none_or(|until| row.created_ms < until));
             wanted.retain(|row| before.is_none_or(|id| row.id < id));
             if before.is_none() {
-                let at_hand: Vec<&Row> = all.iter().filter(|row| filter.matches(row)).collect();
+                let matcher = Matcher::new(filter.clone());
+                let is_wanted = |row: &&Row| matcher.matches(&Candidate::new(row));
+                let at_hand: Vec<&Row> = all.iter().filter(is_wanted).collect();
                 assert_eq!(at_hand, wanted.iter().collect::<Vec<_>>(), "{filter:?}");
             }
             wanted.sort_unstable_by_key(|row| std::cmp::Reverse(row.id));
