@@ -2,7 +2,8 @@
 //!
 //! Not what the control routes do that it calls. Its sources are in `console/`, with tests of their own that are run here.
 
-use crate::support::client::client;
+use crate::log_tail::Tail;
+use crate::support::client::{client, hello, new_trace};
 use crate::support::packages::{self, ready};
 use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
 use crate::support::upstream::{Connection, Upstream};
@@ -240,6 +241,24 @@ async fn a_session_ends_with_its_key_and_at_sign_out() {
     let text = log.to_string();
     assert!(text.contains("\"create\"") && text.contains("\"delete\""), "{text}");
     assert!(!text.contains(OPERATOR_KEY) && !text.contains(&cookie), "{text}");
+}
+
+/// A response that goes on does not outlive the session it was opened in.
+#[tokio::test]
+async fn a_live_tail_ends_with_its_session() {
+    let gateway = gateway();
+    let [ended, other] = [sign_in(&gateway, OPERATOR_KEY).await, sign_in(&gateway, OPERATOR_KEY).await];
+    let follow = async |cookie: &str| {
+        Tail::of(of_page(&gateway, Method::GET, "/v1/logs/tail", cookie).send().await.unwrap()).await
+    };
+    let (of_ended, mut of_other) = (follow(&ended).await, follow(&other).await);
+    assert_eq!(status(of_page(&gateway, Method::DELETE, "/console/session", &ended)).await, 200);
+    assert_eq!(of_ended.end().await, "session");
+    let trace = new_trace();
+    let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    assert_eq!(status(call.header("x-gateway-trace-id", &trace)).await, 200);
+    of_other.log(&trace).await;
 }
 
 #[tokio::test]

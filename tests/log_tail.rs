@@ -30,14 +30,17 @@ providers:
 }
 
 /// An open tail, and what has come of it.
-struct Tail {
+pub(crate) struct Tail {
     response: Response,
     text: String,
 }
 
 impl Tail {
     async fn begin(gateway: &Gateway, key: &str, query: &str) -> Self {
-        let response = follow(gateway, key, query).await;
+        Self::of(follow(gateway, key, query).await).await
+    }
+
+    pub(crate) async fn of(response: Response) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let mut tail = Self { response, text: String::new() };
@@ -60,12 +63,13 @@ impl Tail {
         self.next(is_wanted).await.expect("the stream went on")
     }
 
-    async fn log(&mut self, trace: &str) -> Value {
+    pub(crate) async fn log(&mut self, trace: &str) -> Value {
         let event = self.until(|event| event.name == "log" && event.data.contains(trace)).await;
         serde_json::from_str(&event.data).unwrap()
     }
 
-    async fn end(mut self) -> Value {
+    /// Why it ended.
+    pub(crate) async fn end(mut self) -> Value {
         let event = self.until(|event| event.name == "end").await;
         assert!(self.next(|event| event.name == "none").await.is_none(), "it is the last event");
         serde_json::from_str::<Value>(&event.data).unwrap()["reason"].take()
@@ -149,6 +153,46 @@ async fn it_ends_with_its_key_and_with_the_process() {
     assert!(gateway.ended().await.success());
 }
 
+/// A key of a workspace that may follow the log: its id and its text.
+async fn watcher(gateway: &Gateway, more: Value) -> (String, String) {
+    let mut body = json!({"name": "watcher", "workspace_id": "one", "scopes": ["logs.list"]});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let made = gateway.create("/v1/api-keys/workspace/service", &body).await;
+    (made["id"].as_str().unwrap().to_owned(), made["key"].as_str().unwrap().to_owned())
+}
+
+/// Whoever has the old text of a key does not read on.
+#[tokio::test]
+async fn it_ends_with_the_text_of_its_key() {
+    let gateway = with_workspaces().await;
+    let (rotated, old) = watcher(&gateway, json!({})).await;
+    let (deleted, of_deleted) = watcher(&gateway, json!({})).await;
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let (_, of_expired) = watcher(&gateway, json!({"expires_at": soon.to_string()})).await;
+    let tails = [
+        Tail::begin(&gateway, &old, "").await,
+        Tail::begin(&gateway, &of_deleted, "").await,
+        Tail::begin(&gateway, &of_expired, "").await,
+    ];
+    let rotate = gateway.control(Method::POST, &format!("/v1/api-keys/{rotated}/rotate"));
+    let rotate = rotate.json(&json!({"key_transition_period_ms": 0})).send().await.unwrap();
+    assert_eq!(rotate.status(), 200);
+    let new = rotate.json::<Value>().await.unwrap()["key"].as_str().unwrap().to_owned();
+    let delete = gateway.control(Method::DELETE, &format!("/v1/api-keys/{deleted}"));
+    assert_eq!(status(delete).await, 200);
+    for tail in tails {
+        assert_eq!(tail.end().await, "key");
+    }
+    let mut goes_on = Tail::begin(&gateway, &new, "").await;
+    // Another key of the settings takes the name.
+    let of_settings = Tail::begin(&gateway, ONE, "").await;
+    gateway.reload(&settings().replace(ONE, "tp-other-0123456789"));
+    assert_eq!(of_settings.end().await, "key");
+    let trace = new_trace();
+    chat(&gateway, "tp-other-0123456789", &trace, "a").await;
+    goes_on.log(&trace).await;
+}
+
 #[tokio::test]
 async fn a_workspace_has_half_of_the_places_and_what_no_row_has_is_refused() {
     let gateway = with_workspaces().await;
@@ -164,4 +208,8 @@ async fn a_workspace_has_half_of_the_places_and_what_no_row_has_is_refused() {
         assert_eq!(follow(&gateway, OPERATOR_KEY, query).await.status(), 400, "{query}");
     }
     assert_eq!(follow(&gateway, ONE, "workspace_slug=two").await.status(), 403);
+    let many: Vec<String> = (0..201).map(|number| format!("model-{number}")).collect();
+    let refused = follow(&gateway, OPERATOR_KEY, &format!("ai_model={}", many.join(","))).await;
+    assert_eq!(refused.status(), 400);
+    assert!(refused.text().await.unwrap().contains("at most 200 values"));
 }

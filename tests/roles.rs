@@ -4,6 +4,7 @@
 //! The routes are those of the OpenAPI document, so a new one is tested as soon as it exists. Not what the routes do.
 
 use crate::batches::{CHAT, Client, chats};
+use crate::log_tail::Tail;
 use crate::support::client::{client, hello, new_trace};
 use crate::support::settings::{LISTEN, STANDARD};
 use crate::support::{Gateway, wait};
@@ -240,7 +241,10 @@ async fn export(gateway: &Gateway, key: &str, columns: Value) -> (u16, Value) {
 async fn a_person_may_be_restricted_to_requests_of_its_own_keys() {
     let (gateway, [(member, own), (manager, other)]) = two_people().await;
     let of_manager = export(&gateway, &manager, json!(["id"])).await.1["id"].as_str().unwrap().to_owned();
+    let tail = client().get(format!("{}/v1/logs/tail", gateway.control_url()));
+    let tail = Tail::of(tail.header("x-gateway-api-key", &member).send().await.unwrap()).await;
     switch(&gateway, json!({"membersViewAllData": false})).await;
+    assert_eq!(tail.end().await, "rights");
     assert_eq!(traces(&gateway, &member).await, std::slice::from_ref(&own));
     assert_eq!(traces(&gateway, &manager).await.len(), 2);
     assert_eq!(get(&gateway, &member, &format!("/v1/logs/{own}")).await.0, 200);

@@ -2,6 +2,7 @@
 //!
 //! Which tokens are good is tested beside the code (`auth::jwt`).
 
+use crate::log_tail::Tail;
 use crate::support::client::{client, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::settings::STANDARD;
@@ -119,6 +120,20 @@ async fn a_token_counts_where_keys_do_and_new_keys_are_found() {
     provider.publish(&second);
     let (status, body, _) = call(&gateway, "-", "x-gateway-api-key", &second.token(&json!({}))).await;
     assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
+async fn a_live_tail_ends_with_its_token() {
+    let provider = IdentityProvider::start().await;
+    let key = SigningKey::new("key");
+    provider.publish(&key);
+    let gateway = provider.gateway();
+    // Clocks may differ by a minute.
+    let end = jiff::Timestamp::now().as_second() - 56;
+    let token = key.token(&json!({"exp": end, "scope": "logs.list"}));
+    let follow = client().get(format!("{}/v1/logs/tail", gateway.control_url()));
+    let tail = Tail::of(follow.bearer_auth(&token).send().await.unwrap()).await;
+    assert_eq!(tail.end().await, "key");
 }
 
 /// A provider that publishes once and then never ends a response.

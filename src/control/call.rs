@@ -5,6 +5,7 @@
 
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
+use super::console::SessionWatch;
 use super::{limit_owner, masking, records};
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -24,6 +25,7 @@ use serde_json::{Map, Value};
 use std::future::pending;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::secret::Secret;
 use words::error::Error;
 
 /// A request to a control route.
@@ -34,6 +36,7 @@ pub(super) struct Call {
     pub planner: Planner,
     pub snapshot: Arc<SettingsSnapshot>,
     pub identity: Arc<ClientIdentity>,
+    pub presented: Presented,
     /// The values of the path's parameters.
     pub params: Vec<(String, String)>,
     pub query: Map<String, Value>,
@@ -50,6 +53,15 @@ pub(super) struct Call {
     pub held: Hold,
     /// What is held of an answer, until the call is over.
     pub answer: Arc<Mutex<Hold>>,
+}
+
+/// What identifies the client of a call, for a response that outlives the moment in which it was judged.
+#[derive(Default)]
+pub(super) struct Presented {
+    /// The keys that its headers have, one of which is the client's.
+    pub keys: Vec<Secret>,
+    /// The session of the console that its key comes from.
+    pub session: Option<SessionWatch>,
 }
 
 impl Call {

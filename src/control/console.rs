@@ -16,6 +16,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use serde_json::json;
+pub(super) use session::SessionWatch;
 use session::Sessions;
 use std::sync::Arc;
 use words::settings::scopes::Scope;

@@ -5,7 +5,8 @@
 
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
-use super::call::Call;
+use super::call::{Call, Presented};
+use super::console::SessionWatch;
 use super::error;
 use super::field::{Field, Type, read_object, read_text};
 use super::origin_guard;
@@ -24,7 +25,7 @@ use http::request::Parts;
 use jiff::Timestamp;
 use memory::auth::certificate_keys::key_of_certificate;
 use memory::auth::roles::{self, ClientRole};
-use memory::auth::{ClientIdentity, KeySearch};
+use memory::auth::{self, ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
 use memory::net::inbound::client_address::client_address;
 use memory::net::inbound::client_certificate::ClientCertificate;
@@ -40,6 +41,7 @@ use std::time::Instant;
 use uuid::Uuid;
 use words::config::node::{Node, NodeKind};
 use words::config::read::{Problems, nearest};
+use words::config::secret::Secret;
 use words::error::Error;
 use words::json::values;
 use words::settings::TrustedProxies;
@@ -97,8 +99,7 @@ async fn serve(
     }
     // Read again: the body and an identity provider's keys may have taken a while, and windows of limits are short.
     let now = Timestamp::now();
-    let read = read_request(route, &parts.uri, &bytes, now);
-    let (query, body) = match read {
+    let (query, body) = match read_request(route, &parts.uri, &bytes, now) {
         Ok(read) => read,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
@@ -107,6 +108,7 @@ async fn serve(
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
     };
     let call = Call {
+        presented: presented(&mut parts, &snapshot),
         shared: Arc::clone(&shared),
         limits,
         engine,
@@ -130,6 +132,13 @@ async fn serve(
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
+}
+
+/// What a request identifies its client by.
+fn presented(parts: &mut Parts, snapshot: &SettingsSnapshot) -> Presented {
+    let keys = auth::control_keys(&parts.headers, &snapshot.service_keys);
+    let keys = keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).map(Secret::new).collect();
+    Presented { keys, session: parts.extensions.remove::<SessionWatch>() }
 }
 
 /// How a request came to this port.

@@ -55,7 +55,27 @@ struct Session {
 
 impl Session {
     fn is_over(&self, now: i64) -> bool {
-        now >= self.used + IDLE || now >= self.begun + ABSOLUTE
+        now >= self.until()
+    }
+
+    fn until(&self) -> i64 {
+        (self.used + IDLE).min(self.begun + ABSOLUTE)
+    }
+}
+
+/// Whether a session that a request came with goes on, for a response that takes its time.
+#[derive(Clone)]
+pub(crate) struct SessionWatch {
+    sessions: Arc<Sessions>,
+    id: Uuid,
+    /// When it ends by itself, as far as that request could know.
+    until: i64,
+}
+
+impl SessionWatch {
+    /// Whether it was ended, or its time is over.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        now.as_second() >= self.until || self.sessions.has_ended(self.id)
     }
 }
 
@@ -92,7 +112,7 @@ impl Sessions {
         }
         let session = cookies(request.headers()).find_map(|text| self.with_secret(|by| seal::open(by, text)));
         let session: Session = serde_json::from_slice(&session?).ok()?;
-        let is_ended = session.is_over(now) || self.ended.lock().contains_key(&session.id);
+        let is_ended = session.is_over(now) || self.has_ended(session.id);
         (!is_ended).then_some(session)
     }
 
@@ -104,6 +124,10 @@ impl Sessions {
         let key = String::from_utf8(keys.into_iter().find(is_good)?).ok()?;
         let now = now.as_second();
         self.cookie(&Session { id: Uuid::now_v7(), key, begun: now, used: now }, now)
+    }
+
+    fn has_ended(&self, id: Uuid) -> bool {
+        self.ended.lock().contains_key(&id)
     }
 
     fn end(&self, session: &Session, now: i64) {
@@ -149,6 +173,8 @@ pub(super) async fn carry(
     {
         key.set_sensitive(true);
         request.headers_mut().insert(name, key);
+        let sessions = Arc::clone(&sessions);
+        request.extensions_mut().insert(SessionWatch { sessions, id: session.id, until: session.until() });
     }
     let mut response = next.run(request).await;
     let cookie = match session {
@@ -209,6 +235,7 @@ mod tests {
             (1000 + ABSOLUTE - 10, 1000 + ABSOLUTE, true),
         ] {
             assert_eq!(session(used).is_over(now), is_over, "{used} {now}");
+            assert_eq!(now >= session(used).until(), is_over, "{used} {now}: as a live tail sees it");
         }
     }
 

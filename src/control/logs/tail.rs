@@ -14,10 +14,12 @@ use jiff::Timestamp;
 use memory::ledger::Row;
 use memory::ledger::filter::Filter;
 use memory::ledger::tail::TailReader;
+use memory::state::snapshot::SettingsSnapshot;
 use serde_json::{Value, json};
 use std::io;
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use words::config::secret::Secret;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -28,14 +30,18 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const QUIET_LOOKS: u32 = 10;
 /// Looks after which a stream ends, so that none is forgotten.
 const MAX_LOOKS: u32 = 3600;
+/// Values of a filter, which each row is compared with.
+const MAX_VALUES: usize = 200;
 /// Bytes of events that are sent together, about.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Why a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The key is no more, or may not list logs any more.
+    /// The key's text is not good any more, or it may not list logs any more.
     Key,
+    /// The session of the console that it came with is over.
+    Session,
     /// The key may see other requests than when it began.
     Rights,
     /// An hour is over.
@@ -48,6 +54,7 @@ impl End {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Key => "key",
+            Self::Session => "session",
             Self::Rights => "rights",
             Self::Time => "time",
             Self::Shutdown => "shutdown",
@@ -59,8 +66,8 @@ impl End {
 struct Following {
     call: Call,
     maker: LinkMaker,
-    /// Of the key or token with which it began: a token is not kept.
-    expires_at: Option<Timestamp>,
+    /// The text of the key or token with which it began: another one of the same name, or of the same record, does not keep it open.
+    key: Secret,
     filter: Filter,
     reader: TailReader,
     looks: Interval,
@@ -79,8 +86,13 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
             return Err(Error::invalid_request(name, message));
         }
     }
-    let maker = LinkMaker::of(&call).ok_or_else(|| Error::forbidden("Call with a key or token."))?;
+    let found = LinkMaker::of(&call).zip(good_key(&mut call));
+    let (maker, key) = found.ok_or_else(|| Error::forbidden("Call with a key or token."))?;
     let filter = filter(&call, &call.query)?;
+    if filter.values() > MAX_VALUES {
+        let message = format!("A live tail takes at most {MAX_VALUES} values in all its filters.");
+        return Err(Error::bad_request(message));
+    }
     let busy = "As many clients follow the log as may. Try again when one has left.";
     let reader = ledger(&call)?.tail().follow(call.own_workspace(), filter.clone());
     let reader = reader.ok_or_else(|| Error::store_unavailable(busy))?;
@@ -88,9 +100,9 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
     let mut looks = interval(LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let following = Following {
-        expires_at: call.identity.expires_at,
         call,
         maker,
+        key,
         filter,
         reader,
         looks,
@@ -105,6 +117,16 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
         Some((io::Result::Ok(Bytes::from(piece)), following))
     });
     Ok(Reply::streamed(EVENTS, pieces).with_header("cache-control", "no-store"))
+}
+
+/// The key of a call by which its client was identified. The call has none of them any more.
+fn good_key(call: &mut Call) -> Option<Secret> {
+    let keys = std::mem::take(&mut call.presented.keys);
+    keys.into_iter().find(|key| is_good(key, &call.snapshot, call.now))
+}
+
+fn is_good(key: &Secret, snapshot: &SettingsSnapshot, now: Timestamp) -> bool {
+    snapshot.service_keys.identify(key.expose().as_bytes(), now).is_ok()
 }
 
 impl Following {
@@ -163,13 +185,16 @@ impl Following {
 
     fn end(&mut self) -> Option<End> {
         let now = Timestamp::now();
+        if self.call.presented.session.as_ref().is_some_and(|session| session.is_over(now)) {
+            return Some(End::Session);
+        }
+        self.call.snapshot = self.call.shared.settings_arc();
         let living = self.maker.living(&self.call.shared, Scope::LogsList, now);
-        let Some(living) = living.filter(|_| self.expires_at.is_none_or(|end| now < end)) else {
+        let Some(living) = living.filter(|_| is_good(&self.key, &self.call.snapshot, now)) else {
             return Some(End::Key);
         };
         // From here on the call sees what the key may see now.
         self.call.identity = living.identity;
-        self.call.snapshot = self.call.shared.settings_arc();
         match filter(&self.call, &self.call.query) {
             Ok(filter) if filter == self.filter => {}
             _ => return Some(End::Rights),
