@@ -5,9 +5,10 @@ use crate::console::browser;
 use crate::support::client::client;
 use crate::support::packages::{self, ready};
 use crate::support::process_output::ProcessOutput;
+use crate::support::report;
 use crate::support::wait::{until, until_blocking};
-use crate::support::{gateway, report};
 use serde_json::Value;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,6 +40,10 @@ impl Drop for Demo {
 
 impl Demo {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(variables: &[(&str, &str)]) -> Self {
         let [temporary, state] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
         command.args(["run", "--demo"]).env("TMPDIR", temporary.path()).env("STATE_DIRECTORY", state.path());
@@ -47,6 +52,7 @@ impl Demo {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .current_dir(temporary.path());
+        command.envs(variables.iter().copied());
         let began = Instant::now();
         let mut process = command.spawn().unwrap();
         let stdout = ProcessOutput::follow(process.stdout.take().unwrap());
@@ -144,10 +150,40 @@ async fn it_has_settings_of_its_own() {
         Command::new(env!("CARGO_BIN_EXE_turnpike")).args(["run", "--demo", "-c", "x.yaml"]).output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    // A port of the shipped settings that is taken, or not: the demo has three that are free.
-    let _other = gateway();
+    // A port of the shipped settings that is taken, by this test or by another process: the demo has three that are free.
+    let _taken = TcpListener::bind("127.0.0.1:8788");
     let demo = Demo::start();
-    assert!(demo.control().starts_with("http://127.0.0.1:"), "{}", demo.console);
+    let port = demo.control().strip_prefix("http://127.0.0.1:").unwrap();
+    assert!(port.parse::<u16>().is_ok_and(|port| port != 8788), "{}", demo.console);
+}
+
+/// What it sends to itself, with the administrator's key, no proxy gets.
+#[tokio::test]
+async fn it_calls_itself_past_a_proxy_and_is_not_handed_over() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let names = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    let mut demo = Demo::start_with(&names.map(|name| (name, address.as_str())));
+    until("its objects", async || {
+        let keys = demo.read("/v1/api-keys").await;
+        keys["data"].as_array().is_some_and(|keys| keys.len() >= 7).then_some(())
+    })
+    .await;
+    assert!(proxy.accept().is_err(), "something was sent to the proxy");
+    // Its folder is this process's.
+    let signal = |name: &str| {
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", demo.process.id())]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("QUIT");
+    let refused = until_blocking(|| demo.stderr.lines_with("not handed over").into_iter().next());
+    assert!(refused.is_some_and(|line| line.contains("a demo ends with its process")));
+    assert_eq!(entries(demo.temporary.path()), 1);
+    signal("TERM");
+    let ended = until_blocking(|| demo.process.try_wait().unwrap());
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    assert_eq!(entries(demo.temporary.path()), 0);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use reqwest::blocking::{Client, Response};
 use reqwest::{Certificate, Method, Url, redirect};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 use words::config::secret::Secret;
@@ -41,6 +42,10 @@ impl ObjectApi {
         };
         // No redirect that would take the key along.
         let mut client = Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
+        // A proxy has another loopback, and no need of the key.
+        if is_loopback(&base) {
+            client = client.no_proxy();
+        }
         if let Some(file) = &connection.ca_file {
             let found = Certificate::from_pem_bundle(text(file)?.as_bytes());
             let found = found.map_err(|why| format!("{}: {why}", file.display()))?;
@@ -126,4 +131,11 @@ fn caused(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+/// Whether an address is one of this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    address.map_or(host.trim_end_matches('.') == "localhost", |address| address.is_loopback())
 }

@@ -163,6 +163,7 @@ fn build(
             limits,
             log: Arc::clone(&log.queue),
             delay,
+            is_demo: demo.is_some(),
             predecessor,
             successor: successor.cloned(),
         },

@@ -47,6 +47,8 @@ pub struct ShutdownSignals {
     pub successor: Option<Arc<Successor>>,
     /// How long connections are still accepted after readiness has failed, for balancers to notice.
     pub delay: Duration,
+    /// A demo is not handed over: its folder goes with this process.
+    pub is_demo: bool,
 }
 
 #[async_trait]
@@ -110,10 +112,14 @@ impl ShutdownSignals {
 
     /// Starts another process that serves in place of this one. `false`: it could not, and this one serves on.
     async fn hand_over(&self) -> bool {
-        log::info!(target: "turnpike", "starting a process to hand over to");
-        let predecessor = Arc::clone(&self.predecessor);
-        let outcome = tokio::task::spawn_blocking(move || predecessor.hand_over()).await;
-        let outcome = outcome.unwrap_or_else(|why| Err(why.to_string()));
+        let outcome = if self.is_demo {
+            Err("a demo ends with its process. Stop it, and start another".to_owned())
+        } else {
+            log::info!(target: "turnpike", "starting a process to hand over to");
+            let predecessor = Arc::clone(&self.predecessor);
+            let outcome = tokio::task::spawn_blocking(move || predecessor.hand_over()).await;
+            outcome.unwrap_or_else(|why| Err(why.to_string()))
+        };
         match &outcome {
             Ok(successor) => {
                 let _ =

@@ -115,12 +115,13 @@ pub fn write(shared: &Shared, teams: &[Team]) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits while the queue is full: nothing of it is dropped.
+/// Waits until there is room: nothing is dropped, and live requests have room as well.
 fn push(ledger: &Ledger, entries: Vec<Entry>) -> Result<(), String> {
     const TRIES: usize = 100;
+    const MAX_WAITING_BYTES: u64 = 16 << 20;
     for _ in 0..TRIES {
-        if ledger.push(entries.clone()) {
-            return Ok(());
+        if ledger.health().queue_bytes <= MAX_WAITING_BYTES {
+            return if ledger.push(entries) { Ok(()) } else { Err("the ledger's queue is full".to_owned()) };
         }
         sleep(Duration::from_millis(100));
     }
