@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import { merged } from '../src/pages/requests.tsx';
+import { ApiError } from '../src/client.ts';
+import { merged, pauseAfter } from '../src/pages/requests.tsx';
 import { curl } from '../src/curl.ts';
 import { diff } from '../src/diff.ts';
 import { EventReader, pieceOf } from '../src/events.ts';
@@ -25,6 +26,16 @@ test('small amounts keep the digits that count', () => {
   assert.match(cents(123.4), /1[.,]23/);
   assert.equal(milliseconds(1234).replace(',', '.'), '1.23 s');
   assert.equal(bytes(1536).replace(',', '.'), '1.5 KiB');
+});
+
+test('a live list that is refused stops, and one that fails is begun again more and more slowly', () => {
+  assert.equal(pauseAfter(null, 0), 2000);
+  assert.equal(pauseAfter(new Error('cut'), 1), 4000);
+  assert.equal(pauseAfter(new ApiError(503, 'full'), 3), 16_000);
+  assert.equal(pauseAfter(new ApiError(503, 'full'), 30), 60_000);
+  for (const status of [400, 403, 404]) assert.equal(pauseAfter(new ApiError(status, 'refused'), 1), null);
+  // After another sign-in it goes on.
+  assert.equal(pauseAfter(new ApiError(401, 'over'), 1), 4000);
 });
 
 test('an argument of a shell is the text itself, whatever is in it', () => {

@@ -88,8 +88,8 @@ function Settings() {
         empty="No setting has this in its path."
         columns={[
           { name: 'Path', isLong: true, cell: (one) => <code>{one.path}</code> },
-          { name: 'Value', isLong: true, cell: (one) => JSON.stringify(one.value) },
-          { name: 'From', cell: (one) => (one.line ? <>line {integer(one.line)} {(settings.data?.waiting_for_restart as string[]).some((key) => one.path.startsWith(key)) && <Badge tone="warn">after a restart</Badge>}</> : <span class="muted">default</span>) },
+          { name: 'Value', isLong: true, cell: (one) => <>{JSON.stringify(one.value)} {'waiting' in one && <Badge tone="warn">after a restart: {one.waiting === null ? 'the default' : JSON.stringify(one.waiting)}</Badge>}</> },
+          { name: 'From', cell: (one) => (one.line ? `line ${integer(one.line)}` : <span class="muted">default</span>) },
         ]}
       />
     </Section>

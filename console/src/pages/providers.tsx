@@ -46,9 +46,10 @@ export function ProviderState({ data }: { data: Free }) {
 /** Sends a small chat now. Models are those that the vendor lists, where it does. */
 function Trial({ provider }: { provider: string }) {
   const path = `/v1/providers/${encodeURIComponent(provider)}`;
-  // The vendor is asked when somebody is about to choose one.
-  const [isChoosing, setChoosing] = useState(false);
-  const models = useGet<{ data: Free[] }>(isChoosing ? `${path}/models` : null);
+  // A request to the vendor: only when somebody wants it.
+  const [isListed, setListed] = useState(false);
+  const models = useGet<Free>(isListed ? `${path}/models` : null);
+  const names: Free[] = models.data?.data ?? [];
   const [model, setModel] = useState('');
   const [tested, setTested] = useState<Free | null>(null);
   const [isBusy, run] = useBusy();
@@ -58,13 +59,18 @@ function Trial({ provider }: { provider: string }) {
   };
   return (
     <form class="card" onSubmit={test}>
-      <div class="row" onFocusIn={() => setChoosing(true)}>
-        <TextField label={models.data?.data ? `Model, of ${integer(models.data.data.length)}` : 'Model'} value={model} onInput={setModel} list="models" spellcheck={false} />
-        <datalist id="models">{(models.data?.data ?? []).map((one) => <option key={one.id} value={one.id} />)}</datalist>
+      <div class="row">
+        <TextField label={models.data?.is_success ? `Model, of ${integer(names.length)}` : 'Model'} value={model} onInput={setModel} list="models" spellcheck={false} />
+        <datalist id="models">{names.map((one) => <option key={one.id} value={one.id} />)}</datalist>
+        <button type="button" disabled={models.isLoading} onClick={() => (isListed ? models.reload() : setListed(true))}>
+          List models
+        </button>
         <button type="submit" disabled={isBusy}>
           Test now
         </button>
       </div>
+      <Problem error={models.error} />
+      {models.data && !models.data.is_success && <p class="note" role="status">No list of models: {models.data.status} {models.data.message}</p>}
       <p class="help" role="status">
         {!tested ? 'Sends a small chat with your key, which costs what it costs.' : tested.is_success ? <><Badge tone="good">responds</Badge> in {milliseconds(tested.latency_ms)}</> : <><Badge tone="bad">{tested.status ?? 'refused'}</Badge> {tested.message}</>}
         {tested?.trace_id && may('logs.view') && <> <a href={`/console/requests/${tested.trace_id}`}>The request</a></>}

@@ -1,6 +1,6 @@
 // The log: requests by filters that stand in the URL, and live under the same filters.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { type Free, isOver, may, stream } from '../client.ts';
+import { ApiError, type Free, isOver, may, stream } from '../client.ts';
 import { read } from '../events.ts';
 import { cents, integer, milliseconds } from '../format.ts';
 import { rowsOf, useFilters, useGet } from '../hooks.ts';
@@ -68,15 +68,22 @@ interface Arrived {
 
 const NONE: Arrived = { isOpen: false, rows: [], count: 0, dropped: 0, error: null };
 
-/** What has come since the list is live. `reload`: the list has what came before that, or while the stream was interrupted. */
+/** Milliseconds before the stream is begun again: 2 s at first, and twice as long after each failure. `null`: it would be refused again. */
+export function pauseAfter(error: Error | null, failures: number): number | null {
+  const status = error instanceof ApiError ? error.status : 0;
+  if (status >= 400 && status < 500 && status !== 401 && status !== 429) return null;
+  return Math.min(2000 * 2 ** failures, 60_000);
+}
+
+/** What has come since the list is live, while the page is looked at. `reload`: the list has what came before that, or while the stream was interrupted. */
 function useTail(path: string | null, reload: () => void): Arrived {
   const [arrived, setArrived] = useState(NONE);
   useEffect(() => {
     setArrived(NONE);
     if (path === null) return;
-    const aborter = new AbortController();
-    const { signal } = aborter;
-    const follow = async (): Promise<void> => {
+    let isGone = false;
+    let aborter = new AbortController();
+    const follow = async (signal: AbortSignal): Promise<void> => {
       const response = await stream('GET', path, undefined, signal);
       setArrived((before) => ({ ...before, isOpen: true, error: null }));
       reload();
@@ -88,13 +95,30 @@ function useTail(path: string | null, reload: () => void): Arrived {
       });
     };
     const keep = async (): Promise<void> => {
-      while (!signal.aborted) {
-        if (!isOver.value) await follow().catch((error) => setArrived((before) => ({ ...before, isOpen: false, error: signal.aborted ? null : error })));
-        await new Promise((resolve) => setTimeout(resolve, 2000));
+      for (let failures = 0; !isGone; ) {
+        // Browsers have six connections for all tabs of a gateway.
+        while (!isGone && (isOver.value || document.hidden)) await new Promise((resolve) => setTimeout(resolve, 500));
+        aborter = new AbortController();
+        const { signal } = aborter;
+        const error = isGone ? null : await follow(signal).then(() => null, (error: Error) => error);
+        const isStopped = signal.aborted;
+        if (!isGone) setArrived((before) => ({ ...before, isOpen: false, error: isStopped ? null : error }));
+        failures = error && !isStopped ? failures + 1 : 0;
+        const pause = isStopped ? 0 : pauseAfter(error, failures);
+        if (pause === null) return;
+        await new Promise((resolve) => setTimeout(resolve, pause));
       }
     };
+    const hide = (): void => {
+      if (document.hidden) aborter.abort();
+    };
+    document.addEventListener('visibilitychange', hide);
     void keep();
-    return () => aborter.abort();
+    return () => {
+      isGone = true;
+      aborter.abort();
+      document.removeEventListener('visibilitychange', hide);
+    };
   }, [path]);
   return arrived;
 }
