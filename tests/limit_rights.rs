@@ -324,6 +324,75 @@ async fn a_budget_is_raised_until_some_time() {
     }
 }
 
+/// What was used of a budget elsewhere counts as if it was used here, until a reset.
+#[tokio::test]
+async fn a_budget_that_was_used_elsewhere_goes_on_here() {
+    let gateway = Gateway::start(SETTINGS);
+    let body = |amount: f64| {
+        json!({
+            "name": "k", "workspace_id": "default", "scopes": ["completions.write"],
+            "usage_limits": {"type": "requests", "credit_limit": 3, "used_before": {"amount": amount, "until": "2099-01-01T00:00:00Z"}},
+        })
+    };
+    let make = async |amount: f64| {
+        let (status, made) =
+            operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body(amount)).await;
+        assert_eq!(status, 200, "{made}");
+        (made["id"].as_str().unwrap().to_owned(), made["key"].as_str().unwrap().to_owned())
+    };
+    let call = async |key: &str| {
+        let call = client().post(format!("{}/v1/chat/completions", gateway.data_url()));
+        let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5});
+        call.header("x-gateway-api-key", key).json(&body).send().await.unwrap().status().as_u16()
+    };
+    let shown = async |key: &str| {
+        let shown = send(&gateway, key, Method::GET, "/v1/api-keys/self", &Value::Null).await.1;
+        let usage = &shown["usage"][0];
+        (
+            shown["status"].clone(),
+            usage["limit"].clone(),
+            usage["current_usage"].clone(),
+            usage["remaining"].clone(),
+        )
+    };
+    let (id, key) = make(2.0).await;
+    assert_eq!(shown(&key).await, (json!("active"), json!(3), json!(2), json!(1)));
+    assert_eq!((call(&key).await, call(&key).await), (200, 412));
+    assert_eq!(shown(&key).await, (json!("exhausted"), json!(3), json!(3), json!(0)));
+    let path = format!("/v1/api-keys/{id}");
+    assert_eq!(operate(&gateway, Method::PUT, &path, &json!({"reset_usage": true})).await.0, 200);
+    assert_eq!(shown(&key).await, (json!("active"), json!(3), json!(0), json!(3)));
+    assert_eq!(call(&key).await, 200);
+
+    // One that is spent is spent before the first request, and no more when its time is over.
+    let (id, key) = make(4.5).await;
+    assert_eq!(shown(&key).await.0, "exhausted");
+    assert_eq!(call(&key).await, 412);
+    let over = json!({"usage_limits": {"used_before": {"amount": 4, "until": "2020-01-01T00:00:00Z"}}});
+    assert_eq!(operate(&gateway, Method::PUT, &format!("/v1/api-keys/{id}"), &over).await.0, 200);
+    assert_eq!(call(&key).await, 200);
+
+    // Of a policy, until its bucket is emptied.
+    let policy = json!({
+        "conditions": [{"key": "metadata._user", "value": "moved"}], "group_by": [{"key": "metadata._user"}],
+        "type": "requests", "credit_limit": 2, "used_before": {"amount": 1}, "workspace_id": null,
+    });
+    let (status, made) = operate(&gateway, Method::POST, "/v1/policies/usage-limits", &policy).await;
+    assert_eq!(status, 200, "{made}");
+    let call = async || {
+        let call = client()
+            .post(format!("{}/v1/chat/completions", gateway.data_url()))
+            .header("x-gateway-api-key", &key);
+        let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "user": "moved"});
+        call.json(&body).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!((call().await, call().await), (200, 412));
+    let path = format!("/v1/policies/usage-limits/{}", made["id"].as_str().unwrap());
+    let emptied = json!({"reset_usage_for_value": "metadata._user:moved"});
+    assert_eq!(operate(&gateway, Method::PUT, &path, &emptied).await.0, 200);
+    assert_eq!((call().await, call().await, call().await), (200, 200, 412));
+}
+
 /// Each session of an agent has a budget of its own, by the headers that agents send.
 #[tokio::test]
 async fn a_session_of_an_agent_has_its_own_budget() {

@@ -454,6 +454,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     if call.flag("reset_usage") == Some(true) {
         body.usage_resets = body.usage_resets.saturating_add(1);
         body.last_reset_at = Some(call.now);
+        limits::forget_used_before(&mut body.usage_limits);
     }
     if call.identity.key_id == Some(record.id) {
         freedom::check_own(&before, &body)?;

@@ -10,7 +10,7 @@ use super::records::time;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use memory::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
+use memory::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, USED_BEFORE, usage_numbers};
 use merge::{USAGE_FOUND_BY, merge};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -49,6 +49,15 @@ pub(super) const RAISE: Field = optional(
     "More for a while: until some time the limit is `credit_limit` and this amount together.",
 );
 
+pub(super) const USED: Field = optional(
+    USED_BEFORE,
+    Type::Object(&[
+        required("amount", COUNT, "What was used, in the unit of `credit_limit`."),
+        optional("until", Type::Time, "Until when it counts. Absent: always."),
+    ]),
+    "What was used of it at another gateway, whose budget goes on here. It counts as if it was used here; a reset of the usage ends it.",
+);
+
 const USAGE: &[Field] = &[
     optional(
         "type",
@@ -74,6 +83,7 @@ const USAGE: &[Field] = &[
          and backwards, so that there may be a start before it. In responses: when it does next.",
     ),
     RAISE,
+    USED,
     HARD,
     FIT,
 ];
@@ -184,6 +194,10 @@ pub(super) fn check_usage(item: &Map<String, Value>, path: &str, problems: &Prob
     }
     if is_set("fit") && !is_set("hard") {
         problem("fit", "needs hard: true");
+    }
+    let used = item.get(USED_BEFORE).and_then(|used| used.get("amount")).and_then(Value::as_f64);
+    if is_cost && used.is_some_and(|used| used > MAX_DOLLARS) {
+        problem("used_before.amount", "must be at most 9000000000 dollars");
     }
     if let Some(raise) = item.get("raise").and_then(Value::as_object) {
         let amount = raise.get("amount").and_then(Value::as_f64).unwrap_or_default();
@@ -345,6 +359,18 @@ pub(super) fn reset(members: &mut Map<String, Value>, prefix: &str, now: Timesta
     let resets = members.get(&name).and_then(Value::as_u64).unwrap_or(0);
     members.insert(name, resets.saturating_add(1).into());
     members.insert(format!("{prefix}{LAST_RESET}"), time(now));
+    if let Some(limits) = members.get_mut(&format!("{prefix}usage_limits")) {
+        forget_used_before(limits);
+    }
+}
+
+/// Takes what was used elsewhere out of usage limits: with a reset it counts no more.
+pub(super) fn forget_used_before(limits: &mut Value) {
+    match limits {
+        Value::Array(items) => items.iter_mut().for_each(forget_used_before),
+        Value::Object(item) => drop(item.remove(USED_BEFORE)),
+        _ => {}
+    }
 }
 
 fn listed(value: Value) -> Vec<Value> {

@@ -136,7 +136,7 @@ pub(super) fn described(limit: &Limit) -> Map<String, Value> {
         ("raised_until".to_owned(), raised_until.map_or(Value::Null, time)),
         (
             "limit".to_owned(),
-            if is_bounded(limit) { amount(limit.counts(), limit.value()) } else { Value::Null },
+            if is_bounded(limit) { amount(limit.counts(), limit.shown_value()) } else { Value::Null },
         ),
     ])
 }
@@ -144,10 +144,12 @@ pub(super) fn described(limit: &Limit) -> Map<String, Value> {
 /// What is used of a limit in its present window; `view`: of its bucket, where it has one.
 pub(super) fn used(limit: &Limit, window: &Window, view: Option<&UsageView>) -> Map<String, Value> {
     let of = limit.counts();
-    let spent = view.map_or(0, |view| view.spent);
+    let spent = view.map_or(limit.used_before, |view| view.spent);
     let held = view.map_or(0, |view| view.held);
-    let left = limit.value().saturating_sub(spent).saturating_sub(held).max(0);
-    let status = view.map_or(UsageStatus::Active, |view| view.status);
+    let left = limit.shown_value().saturating_sub(spent).saturating_sub(held).max(0);
+    let is_over = !limit.is_rate() && limit.value() <= 0;
+    let unused = if is_over { UsageStatus::Exhausted } else { UsageStatus::Active };
+    let status = view.map_or(unused, |view| view.status);
     Map::from_iter([
         ("current_usage".to_owned(), amount(of, spent)),
         ("reserved".to_owned(), amount(of, held)),

@@ -31,7 +31,7 @@ impl Alert {
             limit: Arc::clone(&event.limit),
             workspace,
             value_key: Arc::clone(&event.value_key),
-            spent: event.spent,
+            spent: event.limit.shown_usage(event.spent),
             at: event.at,
             reset_at: event.reset_at,
         }
@@ -52,9 +52,9 @@ impl Alert {
             "{}.\n\nUsed: {} of {}",
             self.subject(),
             self.amount(self.spent),
-            self.amount(self.limit.value())
+            self.amount(self.limit.shown_value())
         );
-        if let (EventKind::Threshold, Some(threshold)) = (self.kind, self.limit.alert_at()) {
+        if let (EventKind::Threshold, Some(threshold)) = (self.kind, self.limit.shown_alert_at()) {
             text.push_str(&format!(" (alert at {})", self.amount(threshold)));
         }
         if !self.value_key.is_empty() {
@@ -86,8 +86,8 @@ impl Alert {
                 "name": self.limit.name.as_deref(),
                 "workspace_id": self.workspace,
                 "type": self.counts(),
-                "credit_limit": self.number(self.limit.value()),
-                "alert_threshold": self.limit.alert_at().map(|at| self.number(at)),
+                "credit_limit": self.number(self.limit.shown_value()),
+                "alert_threshold": self.limit.shown_alert_at().map(|at| self.number(at)),
             },
             "value_key": &*self.value_key,
             "current_usage": self.number(self.spent),

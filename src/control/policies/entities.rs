@@ -5,11 +5,11 @@
 use super::super::call::Call;
 use super::super::field::{Field, Type, nullable, optional, required};
 use super::super::limits::COUNT;
-use super::super::records::time;
+use super::super::records::{changed, members, put, time};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::super::used::amount;
-use memory::limits::from_records::limits_of;
+use memory::limits::from_records::{USED_BEFORE, limits_of};
 use memory::limits::{CountersFailure, FactKey, Limit, UsageView};
 use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
@@ -159,8 +159,18 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
         return Err(Error::not_found(format!("The policy has no entity {named:?}.")).with_unknown_name(named));
     }
     call.trail.workspace = record.workspace;
-    call.record_change().await;
+    match without_used_before(&record) {
+        Some(body) => call.commit(vec![put(changed(&record, &body, call.now))]).await?,
+        None => call.record_change().await,
+    }
     Ok(Reply::empty())
+}
+
+/// The body of a policy whose buckets have nothing any more that was used elsewhere; `None`: they had nothing.
+pub(super) fn without_used_before(record: &Record) -> Option<Value> {
+    let mut body = members(record);
+    body.remove(USED_BEFORE)?;
+    Some(Value::Object(body))
 }
 
 /// Empties a bucket. False: there is no such bucket.

@@ -2,7 +2,7 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
-use super::super::limits::{COUNT as CREDIT, FIT, HARD, RAISE, Today, check_usage, set_day};
+use super::super::limits::{COUNT as CREDIT, FIT, HARD, RAISE, Today, USED, check_usage, set_day};
 use super::super::page;
 use super::super::records::{members, put};
 use super::super::reply::Reply;
@@ -16,6 +16,7 @@ use super::entities;
 use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, SLUG, STATUS, WORKSPACE};
 use jiff::Timestamp;
 use memory::limits::LimitScope;
+use memory::limits::from_records::USED_BEFORE;
 use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -70,6 +71,7 @@ const CREATE: &[Field] = &[
     NEXT,
     IDLE,
     RAISE,
+    USED,
     ON_MISSING,
     HARD,
     FIT,
@@ -88,6 +90,7 @@ const UPDATE: &[Field] = &[
     NEXT,
     IDLE,
     RAISE,
+    USED,
     ON_MISSING,
     HARD,
     FIT,
@@ -105,7 +108,7 @@ const VALUE_USAGE: Type = Type::Object(&[
     required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
 ]);
 
-const VIEW: &[Field] = &concat_fields::<26>(
+const VIEW: &[Field] = &concat_fields::<27>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),
@@ -124,6 +127,11 @@ const VIEW: &[Field] = &concat_fields::<26>(
             "After how many minutes without a request a bucket is empty again.",
         ),
         nullable("raise", Type::AnyObject, "`amount` more than `credit_limit`, `until` some time."),
+        nullable(
+            "used_before",
+            Type::AnyObject,
+            "What each bucket had used elsewhere: `amount`, `until` some time.",
+        ),
         nullable(
             "last_reset_at",
             Type::Time,
@@ -203,6 +211,7 @@ impl Resource for UsagePolicy {
         "next_usage_reset_at",
         "reset_after_idle_minutes",
         "raise",
+        USED_BEFORE,
         "on_missing",
         "hard",
         "fit",
@@ -262,6 +271,10 @@ impl Resource for UsagePolicy {
         let entity = match call.text("reset_usage_for_value") {
             Some(value) => Some(entities::named(&call, &before, value).await?),
             None => None,
+        };
+        let record = match entities::without_used_before(&record).filter(|_| entity.is_some()) {
+            Some(body) => Record { body: body.to_string().into(), ..record },
+            None => record,
         };
         call.commit(vec![put(record)]).await?;
         if let Some(entity) = entity {

@@ -20,6 +20,8 @@ use words::settings::{KeyLimits, ServiceKey, StoredProvider};
 pub const RESETS: &str = "usage_resets";
 /// When that was done last.
 pub const LAST_RESET: &str = "last_reset_at";
+/// The member of a usage limit with what was used of it before this gateway counted: gone where usage is reset by hand.
+pub const USED_BEFORE: &str = "used_before";
 /// What the names of an integration's own limits begin with: its record may be a provider as well.
 pub const OF_INTEGRATION: &str = "integration_";
 
@@ -254,7 +256,7 @@ fn limit(
     scope: LimitScope,
     index: usize,
     item: &Map<String, Value>,
-    Raised { kind, until }: Raised,
+    Raised { kind, until, before }: Raised,
 ) -> Option<Limit> {
     let is_set = |name: &str| item.get(name).and_then(Value::as_bool) == Some(true);
     Some(Limit {
@@ -263,14 +265,25 @@ fn limit(
         fit: is_set("fit"),
         smooth: is_set("smooth"),
         raised_until: until,
+        used_before: before.amount,
+        changes_at: until.into_iter().chain(before.until).min(),
         ..Limit::new(id, scope, kind)
     })
 }
 
-/// A limit with the raise that is in force.
+/// A limit with the raise and the usage of before that are in force.
 struct Raised {
     kind: LimitKind,
-    /// `None`: none is.
+    /// `None`: it is not raised.
+    until: Option<i64>,
+    before: UsedBefore,
+}
+
+/// What was used of a usage limit before this gateway counted.
+#[derive(Default)]
+struct UsedBefore {
+    amount: i64,
+    /// `None`: it counts always.
     until: Option<i64>,
 }
 
@@ -285,10 +298,24 @@ fn raised(item: &Map<String, Value>, kind: LimitKind, now: Timestamp) -> Raised 
             let decimals = if of == UsageOf::Cost { NANODOLLARS } else { 0 };
             let credit = credit.saturating_add(whole(amount, decimals, !is_hard));
             let kind = LimitKind::Usage { of, credit, alert_at, reset };
-            Raised { kind, until: Some(until.as_millisecond()) }
+            Raised { kind, until: Some(until.as_millisecond()), before: used_before(item, kind, now) }
         }
-        _ => Raised { kind, until: None },
+        _ => Raised { kind, until: None, before: used_before(item, kind, now) },
     }
+}
+
+/// What `used_before` of a usage limit says, while it counts.
+fn used_before(item: &Map<String, Value>, kind: LimitKind, now: Timestamp) -> UsedBefore {
+    let read = || {
+        let LimitKind::Usage { of, .. } = kind else { return None };
+        let before = item.get(USED_BEFORE)?.as_object()?;
+        let decimals = if of == UsageOf::Cost { NANODOLLARS } else { 0 };
+        let amount = whole(before.get("amount")?.as_number()?, decimals, true);
+        let until = text(before, "until").map(str::parse::<Timestamp>).transpose().ok()?;
+        let counts = until.is_none_or(|until| now < until);
+        counts.then(|| UsedBefore { amount, until: until.map(Timestamp::as_millisecond) })
+    };
+    read().unwrap_or_default()
 }
 
 fn usage(item: &Map<String, Value>) -> Option<LimitKind> {

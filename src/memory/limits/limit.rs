@@ -43,6 +43,10 @@ pub struct Limit {
     pub generation: u32,
     /// Its value is a raised one until then, milliseconds since 1970.
     pub raised_until: Option<i64>,
+    /// Of a usage limit: what was used of it elsewhere, before this gateway counted. In its unit.
+    pub used_before: i64,
+    /// When it has to be compiled again, because a raise or what was used before ends; milliseconds since 1970.
+    pub changes_at: Option<i64>,
 }
 
 impl Limit {
@@ -64,6 +68,8 @@ impl Limit {
             smooth: false,
             generation: 0,
             raised_until: None,
+            used_before: 0,
+            changes_at: None,
         }
     }
 
@@ -134,12 +140,25 @@ impl Limit {
         !matches!(self.kind, LimitKind::Rate { unit: RateUnit::Second | RateUnit::Minute, .. })
     }
 
-    /// What passes in one window: nanodollars, tokens or requests.
+    /// What passes in one window here: nanodollars, tokens or requests. What was used before is taken off.
     pub fn value(&self) -> i64 {
+        match self.shown_value() {
+            i64::MAX => i64::MAX,
+            value => value.saturating_sub(self.used_before).max(0),
+        }
+    }
+
+    /// What passes in one window, as its record has it.
+    pub fn shown_value(&self) -> i64 {
         match self.kind {
             LimitKind::Rate { value, .. } => value,
             LimitKind::Usage { credit, .. } => credit,
         }
+    }
+
+    /// What is used of [`Limit::shown_value`], where a bucket has counted this much.
+    pub fn shown_usage(&self, counted: i64) -> i64 {
+        counted.saturating_add(self.used_before)
     }
 
     /// What it counts.
@@ -155,8 +174,13 @@ impl Limit {
         }
     }
 
-    /// The usage at which an alert is sent, below the limit itself.
+    /// What a bucket has counted when an alert is sent, below the limit itself.
     pub fn alert_at(&self) -> Option<i64> {
+        self.shown_alert_at().map(|at| at.saturating_sub(self.used_before).max(0))
+    }
+
+    /// The usage at which an alert is sent, as its record has it.
+    pub fn shown_alert_at(&self) -> Option<i64> {
         match self.kind {
             LimitKind::Rate { .. } => None,
             LimitKind::Usage { alert_at, .. } => alert_at,

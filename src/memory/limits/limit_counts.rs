@@ -34,7 +34,7 @@ impl LimitCounts {
                 *self.request_keys.entry(key.clone()).or_default() += 1;
             }
         }
-        if let Some(until) = limit.raised_until {
+        if let Some(until) = limit.changes_at {
             let first = self.raised.entry(limit.record).or_insert(until);
             *first = until.min(*first);
         }

@@ -13,6 +13,7 @@ pub struct UsageView {
     pub entity: Uuid,
     /// `metadata._user:ann`; empty where the limit has one bucket.
     pub value_key: Arc<str>,
+    /// With what was used before this gateway counted.
     pub spent: i64,
     /// Of requests under way.
     pub held: i64,
@@ -46,7 +47,7 @@ impl UsageView {
         Self {
             entity: Uuid::from_u128(entity),
             value_key: Arc::clone(value_key),
-            spent: state.spent,
+            spent: limit.shown_usage(state.spent),
             held: state.all_held(),
             unreconciled: state.unreconciled,
             status: if used >= limit.value() { UsageStatus::Exhausted } else { UsageStatus::Active },

@@ -158,8 +158,8 @@ fn view(decision: &Decision, of: &'static str, client: &ClientIdentity) -> Limit
         reset_at: decision.reset_at.map(|reset_at| format!("{reset_at:.3}")),
         amounts: shows_amounts.then(|| LimitAmounts {
             value_key: decision.value_key.to_string(),
-            limit: amount(counts, limit.value()),
-            spent: amount(counts, decision.spent),
+            limit: amount(counts, limit.shown_value()),
+            spent: amount(counts, limit.shown_usage(decision.spent)),
             held: amount(counts, decision.held),
             wanted: amount(counts, decision.wanted),
         }),

@@ -38,8 +38,8 @@ pub(super) fn error(refusal: &Refusal, client: Option<&ClientIdentity>) -> Error
         error_type,
         code,
         amounts: shows_amounts.then(|| Amounts {
-            spent: amount(limit.counts(), refusal.spent),
-            limit: amount(limit.counts(), limit.value()),
+            spent: amount(limit.counts(), limit.shown_usage(refusal.spent)),
+            limit: amount(limit.counts(), limit.shown_value()),
         }),
         others: others.take(MAX_OTHERS).map(|other| name(other)).collect(),
     };

@@ -75,6 +75,8 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
     let first = table.get("next_usage_reset_at", FIRST_DAY, first);
     let raise = "More than `credit_limit` until some time; then it is as before. Default: none.";
     let raise = table.get("raise", object(|table| raise_of(table, max)), raise);
+    let used = "What was used of it at another gateway, whose budget goes on here. Default: nothing.";
+    let used = table.get("used_before", object(|table| used_of(table, max)), used);
     let hard = table.get("hard", FLAG, hard).unwrap_or(false);
     let fit = table.get("fit", FLAG, fit).unwrap_or(false);
     if credit.zip(alert).is_some_and(|(credit, alert)| alert >= credit) {
@@ -97,6 +99,7 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
         "periodic_reset_days": days,
         "next_usage_reset_at": first.map(|day| format!("{day:.3}")),
         "raise": raise,
+        "used_before": used,
         "hard": hard,
         "fit": fit,
     }))
@@ -107,6 +110,13 @@ fn raise_of(table: &mut MemberTable<'_>, max: f64) -> Option<Value> {
     let amount = table.needed("amount", Amount(max), "What is added to `credit_limit`.");
     let until = table.needed("until", TIME, "Until when, such as 2026-12-01T00:00:00Z.");
     Some(json!({"amount": number(amount?), "until": format!("{:.3}", until?)}))
+}
+
+/// What was used before, and until when it counts.
+fn used_of(table: &mut MemberTable<'_>, max: f64) -> Option<Value> {
+    let amount = table.needed("amount", Amount(max), "What was used, in the unit of `credit_limit`.");
+    let until = table.get("until", TIME, "Until when it counts. Default: always.");
+    Some(json!({"amount": number(amount?), "until": until.map(|until| format!("{until:.3}"))}))
 }
 
 fn rate_limit(table: &mut MemberTable<'_>) -> Option<Value> {

@@ -306,6 +306,57 @@ fn a_limit_is_raised_for_a_while() {
     }
 }
 
+/// What was used elsewhere is taken off until its time, in the unit of the limit, and shown with what is used here.
+#[test]
+fn a_budget_of_elsewhere_goes_on() {
+    let until: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+    let before = |amount: f64| json!({"amount": amount, "until": "2026-12-01T00:00:00.000Z"});
+    let catalog = Catalog::default();
+    for (kind, body, usual, left) in [
+        (
+            Kind::UsagePolicy,
+            json!({"type": "cost", "credit_limit": 5, "used_before": before(3.21), "conditions": [], "group_by": []}),
+            5_000_000_000,
+            1_790_000_000,
+        ),
+        (
+            Kind::ApiKey,
+            json!({"usage_limits": {"credit_limit": 2, "used_before": before(2.0)}}),
+            2_000_000_000,
+            0,
+        ),
+        (
+            Kind::ApiKey,
+            json!({"usage_limits": {"credit_limit": 2, "used_before": before(9.5)}}),
+            2_000_000_000,
+            0,
+        ),
+        (
+            Kind::Workspace,
+            json!({"usage_limits": [{"type": "tokens", "credit_limit": 100, "used_before": before(30.0)}]}),
+            100,
+            70,
+        ),
+    ] {
+        let record = record(kind, body);
+        let at = |now: Timestamp| limits_of(&record, &catalog, now).pop().unwrap();
+        let during = at(until.checked_sub(jiff::SignedDuration::from_millis(1)).unwrap());
+        assert_eq!((during.value(), during.shown_value()), (left, usual), "{kind:?}");
+        assert_eq!(during.changes_at, Some(until.as_millisecond()));
+        assert_eq!(during.shown_usage(1), during.used_before + 1);
+        let after = at(until);
+        assert_eq!((after.value(), after.used_before, after.changes_at), (usual, 0, None), "{kind:?}");
+    }
+    let always =
+        record(Kind::ApiKey, json!({"usage_limits": {"alert_threshold": 3, "used_before": {"amount": 1}}}));
+    let always = limits_of(&always, &catalog, until).pop().unwrap();
+    assert_eq!(
+        (always.value(), always.alert_at(), always.shown_alert_at()),
+        (i64::MAX, Some(2_000_000_000), Some(3_000_000_000))
+    );
+    assert_eq!(always.changes_at, None);
+}
+
 #[test]
 fn a_policy_may_begin_anew_when_it_is_idle() {
     let body = json!({
