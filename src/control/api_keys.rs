@@ -6,19 +6,20 @@
 mod adopted;
 mod fields;
 mod freedom;
+mod listing;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
 use super::giving::{self, GivenKey};
 use super::limit_owner;
 use super::limits;
-use super::page::{self, NameFilter, Page};
+use super::page;
 use super::records::{changed, members, object, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 pub(super) use fields::{LIMIT, USED};
-use fields::{MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
+use fields::{LIST, MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
 use jiff::Timestamp;
 use lettre::Address;
 use memory::auth::IdentityKind;
@@ -27,7 +28,7 @@ use memory::auth::key_format::KeyHash;
 use memory::auth::key_records::{self, RotationRefusal, TRANSITION_MS};
 use memory::limits::LimitScope;
 use memory::limits::from_records::limits_of_key;
-use memory::store::{Kind, Record};
+use memory::store::{Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use words::config::read::Problems;
@@ -107,9 +108,9 @@ pub(super) const ROUTES: &[Route] = &[
     .replies(Shape::Object(MADE))
     .changes("api-keys", "create"),
     get("/v1/api-keys", of_types(Action::List), "Lists keys, those of the settings last", |call| {
-        Box::pin(list(call))
+        Box::pin(listing::list(call))
     })
-    .query(page::WORKSPACE_QUERY)
+    .query(LIST)
     .lists(page::NAMED)
     .replies(Shape::List(VIEW)),
     get("/v1/api-keys/self", Access::AnyKey, "Shows the calling key", |call| Box::pin(own(call)))
@@ -309,9 +310,10 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
     call.trail.workspace = workspace;
     if let Some(digest) = call.text("key_sha256") {
         let digest = adopted::digest(&call, digest)?;
-        let record = key_records::adopt(body, workspace, &digest, call.now).map_err(Error::internal)?;
+        let record = key_records::adopt(body, workspace, &digest, &pepper(&call)?, call.now);
+        let record = record.map_err(Error::internal)?;
         let id = record.id;
-        adopted::commit(&mut call, record, &digest).await?;
+        adopted::commit(&mut call, record).await?;
         return Ok(Reply::from(json!({"id": id, "object": "api-key"})));
     }
     let made = key_records::make(body, workspace, &pepper(&call)?, call.now).map_err(Error::internal)?;
@@ -340,52 +342,6 @@ fn find(call: &Call, action: Action) -> Result<(std::sync::Arc<Record>, KeyBody)
 async fn read(call: Call) -> Result<Reply, Error> {
     let (record, body) = find(&call, Action::Read)?;
     Ok(Reply::from(view(&call, &record, &body).await))
-}
-
-/// A member of the list.
-enum Listed<'a> {
-    Stored(std::sync::Arc<Record>),
-    OfSettings(&'a ServiceKey),
-}
-
-impl Listed<'_> {
-    /// The name; `None` for a record that cannot be read.
-    fn name(&self) -> Option<String> {
-        match self {
-            Self::Stored(record) => KeyBody::parse(&record.body).ok().map(|body| body.name),
-            Self::OfSettings(key) => Some(key.name.clone()),
-        }
-    }
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut found: Vec<Listed<'_>> = Vec::new();
-    // There may be many: only those of the page are read.
-    let is_for_client = |record: &std::sync::Arc<Record>| {
-        let kind = KeyBody::kind_of(&record.body);
-        kind.is_some_and(|kind| call.identity.scopes.contains(scope(kind, Action::List)))
-    };
-    found.extend(call.list(Kind::ApiKey)?.into_iter().filter(is_for_client).map(Listed::Stored));
-    if !call.identity.is_bound && call.list_workspace()?.is_none() {
-        found.extend(call.snapshot.settings.auth.keys.iter().map(Listed::OfSettings));
-    }
-    let wanted = NameFilter::of(&call);
-    if !wanted.has_all() {
-        found.retain(|item| item.name().is_some_and(|name| wanted.has(Some(&name), None)));
-    }
-    let page = Page::of(&call, 50);
-    let mut shown = Vec::new();
-    for item in page.part(&found) {
-        match item {
-            Listed::Stored(record) => {
-                if let Ok(body) = KeyBody::parse(&record.body) {
-                    shown.push(view(&call, record, &body).await);
-                }
-            }
-            Listed::OfSettings(key) => shown.push(settings_view(&call, key).await),
-        }
-    }
-    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn own(call: Call) -> Result<Reply, Error> {
@@ -522,7 +478,11 @@ async fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
         "organisation_id": ORGANISATION,
         "workspace_id": record.workspace,
         "user_id": body.user_id,
-        "status": if is_expired { "expired" } else { used.status() },
+        "status": match record.status {
+            Status::Archived => "revoked",
+            Status::Active if is_expired => "expired",
+            Status::Active => used.status(),
+        },
         "created_at": time(record.created_at),
         "last_updated_at": time(record.updated_at),
         "last_used_at": last_use.map(time),

@@ -4,7 +4,8 @@
 
 use crate::call::Call;
 use crate::records::put;
-use memory::store::{Kind, Record, Status};
+use memory::auth::key_records;
+use memory::store::{Kind, Record};
 use words::error::Error;
 use words::settings::scopes::Scope;
 use words::settings::service_key::sha256_bytes;
@@ -28,19 +29,15 @@ pub(super) fn digest(call: &Call, text: &str) -> Result<[u8; 32], Error> {
     Ok(digest)
 }
 
-/// Writes the record of such a key, unless the newest records that this node has read have its digest. Of writes in the same moment, several
-/// may succeed.
+/// Writes the record of such a key. The id of a record follows from its digest, so that of writes in the same moment one succeeds.
 ///
 /// # Errors
-/// 409 for the digest of another key, and those of the store.
-pub(super) async fn commit(call: &mut Call, record: Record, digest: &[u8; 32]) -> Result<(), Error> {
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+/// 409 for the digest of another key, also of one whose digest was replaced since, and those of the store.
+pub(super) async fn commit(call: &mut Call, record: Record) -> Result<(), Error> {
     call.commit_latest(|catalog| {
-        let mut others = catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active);
-        if others.any(|key| key.body.contains(&*digest)) {
-            return Err(conflict());
-        }
-        Ok(vec![put(record.clone())])
+        let before = catalog.get(Kind::ApiKey, record.id);
+        let written = key_records::adopted_over(&record, before.map(|before| &**before));
+        written.map(|written| vec![put(written)]).ok_or_else(conflict)
     })
     .await
 }

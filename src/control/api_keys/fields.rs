@@ -62,6 +62,15 @@ const KEY_SHA256: Field = optional(
 const SCOPES_DOC: &str = "What the key may do (docs/keys.md).";
 const ORGANISATION_ID: Field = optional("organisation_id", Type::Text(64), "Taken from the key.");
 
+pub(super) const LIST: &[Field] = &[
+    page::WORKSPACE,
+    optional(
+        "key_sha256",
+        Type::Sha256,
+        "Only the key that was made of this SHA-256, also where it was revoked; for keys of the organisation.",
+    ),
+];
+
 pub(super) const OF_ORGANISATION: &[Field] = &[
     NAME,
     required("scopes", SCOPES, SCOPES_DOC),
@@ -189,7 +198,7 @@ pub(super) const VIEW: &[Field] = &[
     required("organisation_id", Type::Uuid, "The organisation."),
     nullable("workspace_id", Type::Uuid, "The workspace it is bound to."),
     nullable("user_id", Type::Text(128), "The user it belongs to."),
-    required("status", Type::OneOf(&["active", "exhausted", "expired"]), "Whether it is good."),
+    required("status", Type::OneOf(&["active", "exhausted", "expired", "revoked"]), "Whether it is good."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
     nullable(

@@ -67,17 +67,42 @@ pub fn make(
 
 /// A key that was made elsewhere and that clients have already: of it there is only the SHA-256. `body` as in [`make`].
 ///
+/// Its id follows from the digest, so that no store can have two records of one digest, also after the digest is gone from the record.
+///
 /// # Errors
 /// The system has no random numbers.
 pub fn adopt(
     mut body: KeyBody,
     workspace: Option<Uuid>,
     sha256: &[u8; 32],
+    pepper: &KeyHash,
     now: Timestamp,
 ) -> Result<Record, String> {
     body.secrets = vec![KeySecret::of_sha256(sha256)];
     body.masked = mask("");
-    Ok(first(PublicId::random()?, &body, workspace, now))
+    let record = first(PublicId::random()?, &body, workspace, now);
+    Ok(Record { id: adopted_id(sha256, pepper), ..record })
+}
+
+/// The id of the record of a key with this SHA-256. Whoever has the database cannot test keys by it: it is made with the pepper.
+pub fn adopted_id(sha256: &[u8; 32], pepper: &KeyHash) -> Uuid {
+    let mut text = b"adopted key ".to_vec();
+    text.extend_from_slice(sha256);
+    let hash = pepper.hash(&text);
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(hash).for_each(|(byte, of)| *byte = of);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// What is written of an adopted key where the store has this record of its digest: over one that was revoked; `None` over one in use.
+pub fn adopted_over(record: &Record, before: Option<&Record>) -> Option<Record> {
+    match before {
+        None => Some(record.clone()),
+        Some(before) if before.status == Status::Archived => {
+            Some(Record { revision: before.revision + 1, slug: before.slug.clone(), ..record.clone() })
+        }
+        Some(_) => None,
+    }
 }
 
 fn first(public_id: PublicId, body: &KeyBody, workspace: Option<Uuid>, now: Timestamp) -> Record {
@@ -180,6 +205,23 @@ mod tests {
     fn hashes(record: &Record) -> Vec<(String, Option<Timestamp>)> {
         let secrets = KeyBody::parse(&record.body).unwrap().secrets;
         secrets.into_iter().map(|secret| (secret.hash, secret.expires_at)).collect()
+    }
+
+    #[test]
+    fn a_digest_has_one_record_whatever_became_of_it() {
+        let pepper = KeyHash::new(b"p");
+        let of = |digest: u8, pepper: &KeyHash| {
+            adopt(KeyBody::new("k", KeyType::WorkspaceService), None, &[digest; 32], pepper, at(0)).unwrap()
+        };
+        let first = of(1, &pepper);
+        assert_eq!(of(1, &pepper).id, first.id);
+        assert_ne!(of(2, &pepper).id, first.id);
+        assert_ne!(of(1, &KeyHash::new(b"q")).id, first.id, "it cannot be computed without the pepper");
+        let own = OwnHash { sha256: [1; 32], hmac: [9; 32] };
+        let upgraded = used(&first, at(5), &[own]).unwrap();
+        assert!(adopted_over(&of(1, &pepper), Some(&upgraded)).is_none(), "a digest that was replaced");
+        let again = adopted_over(&of(1, &pepper), Some(&revoked(&upgraded, at(6)))).unwrap();
+        assert_eq!((again.revision, again.status, again.slug), (4, Status::Active, first.slug));
     }
 
     #[test]
