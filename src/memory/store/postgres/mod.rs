@@ -6,6 +6,7 @@
 mod connections;
 mod copy;
 mod failure;
+mod foreign;
 mod listener;
 mod migrations;
 mod opening;
@@ -26,6 +27,7 @@ use deadpool_postgres::{Object, Pool};
 pub use failure::failure;
 pub(crate) use failure::message;
 pub(crate) use failure::no_connection;
+pub use foreign::{ForeignTables, read_tables};
 use jiff::Timestamp;
 pub use migrations::{Tables, run as bring_up_to_date};
 pub(super) use opening::{connect, schema};
