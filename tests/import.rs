@@ -379,6 +379,11 @@ fn what_is_no_file_of_the_product_is_refused_with_what_it_looks_like() {
         ),
         ("litellm", "services: {app: {image: a}}", "Docker Compose"),
         ("litellm", "a: [", "is neither YAML nor JSON"),
+        (
+            "litellm",
+            r#"{"model_list": [{"model_name": "a", "model_name": "b"}]}"#,
+            "model_list[0].model_name stands there twice",
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         let refused = turnpike_with(&["import", product, file.to_str().unwrap()], &[]);
@@ -415,7 +420,6 @@ fn secrets_are_not_copied_and_files_are_not_written_over() {
     assert_eq!(std::fs::read_to_string(&out).unwrap(), settings);
     let report_alone = turnpike_with(&["import", "litellm", input.to_str().unwrap(), "--dry-run"], &[]);
     assert!(report_alone.code == Some(0) && report_alone.stdout.is_empty(), "{report_alone:?}");
-    let database =
-        turnpike_with(&["import", "litellm", input.to_str().unwrap(), "--db", "postgres://x"], &[]);
-    assert!(database.code == Some(1) && database.stderr.contains("cannot be imported yet"), "{database:?}");
+    let store = turnpike_with(&["import", "litellm", input.to_str().unwrap(), "--to", "store"], &[]);
+    assert!(store.code == Some(1) && store.stderr.contains("needs --db"), "{store:?}");
 }

@@ -90,6 +90,7 @@ mod hostile_input;
 mod house;
 mod http2;
 mod import;
+mod import_database;
 mod integrations;
 mod key_commands;
 mod killed_gateway;

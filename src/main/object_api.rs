@@ -66,6 +66,33 @@ impl ObjectApi {
         query: &[(String, String)],
         body: Option<&Value>,
     ) -> Result<Value, String> {
+        let response = self.send(method, path, query, body)?;
+        self.read(response)
+    }
+
+    /// The object with this path; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`ObjectApi::call`].
+    pub fn find(&self, path: &str) -> Result<Option<Value>, String> {
+        let response = self.send("GET", path, &[], None)?;
+        if response.status() == reqwest::StatusCode::NOT_FOUND {
+            let body: Value = response.json().unwrap_or_default();
+            return match body.pointer("/error/code").and_then(Value::as_str) {
+                Some("not_found") => Ok(None),
+                _ => Err(format!("{}: 404 for {path}; is this the control port?", self.origin())),
+            };
+        }
+        self.read(response).map(Some)
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        query: &[(String, String)],
+        body: Option<&Value>,
+    ) -> Result<Response, String> {
         let mut url = self.base.clone();
         url.set_path(path);
         if !query.is_empty() {
@@ -82,8 +109,7 @@ impl ObjectApi {
         let unreachable = |why: &reqwest::Error| {
             format!("{}: {}. --url names another control port", self.origin(), caused(why))
         };
-        let response = call.send().map_err(|why| unreachable(&why))?;
-        self.read(response)
+        call.send().map_err(|why| unreachable(&why))
     }
 
     /// The address for messages: without a password that it may have.

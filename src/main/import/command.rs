@@ -2,17 +2,26 @@
 //!
 //! Exits 1 where a file cannot be read or is of something else, and where the settings would not pass.
 
+use super::super::object_api::ObjectApi;
 use super::super::{input, logging, output, read};
 use super::arguments::ImportArguments;
 use super::cursor::InputAt;
-use super::import::Import;
+use super::import::{Import, ImportTarget};
+use super::litellm;
 use super::product::Product;
 use super::report::{FileReport, Taken};
+use super::store_writer::{self, StoreOutcome};
+use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use words::config::node::Node;
+use words::config::node::{Node, NodeKind};
+use words::config::secret::Secret;
 use words::error::Problem;
+
+/// The largest file that is read.
+const MAX_BYTES: usize = 64 << 20;
 
 /// The report of all files.
 #[derive(Serialize)]
@@ -23,6 +32,9 @@ struct ImportReport<'r> {
     files: &'r [FileReport],
     /// What `turnpike check` would say of the settings.
     problems: Vec<String>,
+    /// What became of the objects of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<&'r StoreOutcome>,
 }
 
 /// Runs the command.
@@ -34,13 +46,21 @@ pub fn run(arguments: &ImportArguments) -> ExitCode {
 }
 
 fn import(arguments: &ImportArguments) -> Result<ExitCode, String> {
-    if arguments.db.is_some() {
-        return Err("--db: databases of other gateways cannot be imported yet, files can; keys are made anew (turnpike keys create)".to_owned());
+    let has_database = arguments.db.is_some() || arguments.db_env.is_some();
+    let is_store = arguments.to == ImportTarget::Store;
+    if is_store && !has_database {
+        return Err("--to store needs --db: objects of the store are made of keys, teams and limits, which files do not have".to_owned());
     }
-    let files = read_files(arguments.product, &arguments.files)?;
+    let mut files = read_files(arguments.product, &arguments.files)?;
+    files.extend(read_database(arguments)?);
     let roots: Vec<InputAt<'_>> =
         files.iter().enumerate().map(|(number, file)| InputAt::root(&file.node, number)).collect();
-    let mut import = Import { file_names: files.iter().map(InputFile::stem).collect(), ..Import::default() };
+    let mut import = Import {
+        file_names: files.iter().map(InputFile::stem).collect(),
+        target: arguments.to,
+        now: Timestamp::now(),
+        ..Import::default()
+    };
     arguments.product.import(&mut import, &roots);
     let written = Written::new(&import, arguments);
     let problems = written.problems(&import);
@@ -50,15 +70,45 @@ fn import(arguments: &ImportArguments) -> Result<ExitCode, String> {
         .enumerate()
         .map(|(number, file)| import.findings.report(number, &file.name, &file.node, keys))
         .collect();
-    print_report(arguments, &reports, &problems)?;
-    let mut code = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    if !arguments.dry_run {
+    let outcome = match is_store {
+        // Settings that are no good are found out before anything is made.
+        true if problems.is_empty() || arguments.dry_run => {
+            let api = ObjectApi::new(&arguments.connection)?;
+            Some(store_writer::write(&api, &import.objects, arguments.dry_run)?)
+        }
+        _ => None,
+    };
+    print_report(arguments, &reports, &problems, outcome.as_ref())?;
+    let is_good = problems.is_empty() && outcome.as_ref().is_none_or(|outcome| outcome.refused.is_empty());
+    let mut code = if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    // A database alone, whose keys are in the store, may leave nothing for settings.
+    let has_none = is_store && import.moved.is_empty();
+    if !arguments.dry_run && !has_none {
         let printed = written.print(arguments)?;
         if printed != ExitCode::SUCCESS {
             code = printed;
         }
     }
     Ok(code)
+}
+
+/// The database, where one is named.
+fn read_database(arguments: &ImportArguments) -> Result<Option<InputFile>, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let url = match (&arguments.db, &arguments.db_env) {
+        (Some(url), _) => url.clone(),
+        (None, Some(name)) => {
+            Secret::new(variable(name).ok_or_else(|| format!("--db-env: {name} is not set"))?)
+        }
+        (None, None) => return Ok(None),
+    };
+    if arguments.product != Product::Litellm {
+        let name = arguments.product.name();
+        return Err(format!("--db: {name} has no database that is read; only LiteLLM's is"));
+    }
+    let salt = variable(&arguments.salt_key_env).map(Secret::new);
+    let node = litellm::read_database(url.expose(), salt.as_ref())?;
+    Ok(Some(InputFile { name: "database".to_owned(), node }))
 }
 
 /// A file of the input.
@@ -79,6 +129,9 @@ fn read_files(product: Product, files: &[PathBuf]) -> Result<Vec<InputFile>, Str
     for file in files {
         let name = file.display().to_string();
         let bytes = input::read(file, "the configuration")?;
+        if bytes.len() > MAX_BYTES {
+            return Err(format!("{name}: has more than {} MiB, which no configuration has", MAX_BYTES >> 20));
+        }
         let text = String::from_utf8(bytes).map_err(|_| format!("{name}: is no text in UTF-8"))?;
         let text = text.trim_start_matches('\u{feff}');
         let mut node = parse(text).map_err(|why| format!("{name}{why}"))?;
@@ -96,7 +149,11 @@ fn parse(text: &str) -> Result<Node, String> {
     if text.trim_start().starts_with(['{', '['])
         && let Ok(node) = Node::from_json(text.as_bytes())
     {
-        return Ok(node);
+        // One of two equal keys would be lost without a line.
+        return match twice(&node, "") {
+            Some(path) => Err(format!(": {path} stands there twice: remove one of them")),
+            None => Ok(node),
+        };
     }
     let (node, problems) = words::settings::read_yaml(text)
         .map_err(|problem| placed(&problem, &format!("is neither YAML nor JSON: {}", problem.message)))?;
@@ -104,6 +161,24 @@ fn parse(text: &str) -> Result<Node, String> {
     match problems.first() {
         Some(problem) => Err(placed(problem, &format!("{}: remove one of them", problem.message))),
         None => Ok(node),
+    }
+}
+
+/// The path of a key that stands twice in an object.
+fn twice(node: &Node, path: &str) -> Option<String> {
+    match &node.kind {
+        NodeKind::Map(entries) => {
+            let mut names = HashSet::new();
+            entries.iter().find_map(|entry| {
+                let path =
+                    if path.is_empty() { entry.name.clone() } else { format!("{path}.{}", entry.name) };
+                if names.insert(&entry.name) { twice(&entry.value, &path) } else { Some(path) }
+            })
+        }
+        NodeKind::List(items) => {
+            items.iter().enumerate().find_map(|(index, item)| twice(item, &format!("{path}[{index}]")))
+        }
+        _ => None,
     }
 }
 
@@ -189,6 +264,7 @@ fn print_report(
     arguments: &ImportArguments,
     reports: &[FileReport],
     problems: &[String],
+    store: Option<&StoreOutcome>,
 ) -> Result<(), String> {
     let count = |taken| reports.iter().map(|report| report.count(taken)).sum();
     let report = ImportReport {
@@ -197,11 +273,12 @@ fn print_report(
         not_taken: count(Taken::Not),
         files: reports,
         problems: problems.to_vec(),
+        store,
     };
     let text = if arguments.json {
         serde_json::to_string_pretty(&report).map_err(|why| why.to_string())? + "\n"
     } else {
-        report.text()
+        report.text(arguments.dry_run)
     };
     match &arguments.report {
         Some(file) => keep(file, &text, arguments)
@@ -214,7 +291,7 @@ fn print_report(
 }
 
 impl ImportReport<'_> {
-    fn text(&self) -> String {
+    fn text(&self, is_dry: bool) -> String {
         let mut text: String = self.files.iter().map(FileReport::text).collect();
         let all = self.exact + self.different + self.not_taken;
         text.push_str(&format!(
@@ -226,6 +303,9 @@ impl ImportReport<'_> {
             for problem in &self.problems {
                 text.push_str(&format!("  {problem}\n"));
             }
+        }
+        if let Some(store) = self.store {
+            text.push_str(&store.text(is_dry));
         }
         text
     }

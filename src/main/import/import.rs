@@ -1,14 +1,32 @@
-//! What an import has so far: the settings, and what became of each key.
+//! What an import has so far: the settings, the objects of the store, and what became of each key.
 
 use super::moved::Moved;
+use super::objects::PlannedObject;
 use super::report::Findings;
+use clap::ValueEnum;
+use jiff::Timestamp;
+
+/// What clients, teams and their limits become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ImportTarget {
+    /// Keys of the settings file.
+    #[default]
+    Settings,
+    /// Objects of the store of a running gateway: workspaces, keys, policies. The rest becomes settings.
+    Store,
+}
 
 #[derive(Default)]
 pub struct Import {
     pub moved: Moved,
+    /// In no order.
+    pub objects: Vec<PlannedObject>,
     pub findings: Findings,
     /// The files without folder and ending.
     pub file_names: Vec<String>,
+    pub target: ImportTarget,
+    /// What time it is.
+    pub now: Timestamp,
 }
 
 impl Import {

@@ -5,6 +5,7 @@
 use super::report::Taken;
 
 /// A key, or all keys below one.
+#[derive(Clone, Copy)]
 pub struct Key {
     /// Such as `model_list[].litellm_params.rpm`; `*` is any name, `**` at the end is everything there and below.
     pub path: &'static str,
@@ -24,6 +25,19 @@ pub const fn read(path: &'static str, taken: Taken, text: &'static str) -> Key {
 /// A key that is never taken.
 pub const fn dropped(path: &'static str, text: &'static str) -> Key {
     Key { path, taken: Taken::Not, text, is_read: false }
+}
+
+/// The keys of two tables, one after the other. `ALL`: how many these are.
+#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
+pub const fn concat<const ALL: usize>(first: &[Key], then: &[Key]) -> [Key; ALL] {
+    assert!(first.len() + then.len() == ALL, "ALL is the number of keys");
+    let mut all = [first[0]; ALL];
+    let mut index = 0;
+    while index < ALL {
+        all[index] = if index < first.len() { first[index] } else { then[index - first.len()] };
+        index += 1;
+    }
+    all
 }
 
 /// A part of a path.
@@ -83,7 +97,7 @@ mod tests {
 
     /// The tables of the pages, and where they stand.
     const PAGES: [(&str, &[Key]); 2] =
-        [("litellm", super::super::litellm::keys::KEYS), ("bifrost", super::super::bifrost::keys::KEYS)];
+        [("litellm", super::super::litellm::KEYS), ("bifrost", super::super::bifrost::keys::KEYS)];
     const BEGIN: &str =
         "<!-- keys: written by a test (UPDATE_GOLDEN=1 cargo test key_table) -->\n\n```text\n";
 

@@ -1,9 +1,9 @@
 //! `turnpike import`: files of other gateways become settings, with a report that has a line for each key of them.
 //!
-//! Pure but for `command`, which reads files and prints. A product has a room (or a file) with its table of keys and its `import`; all
-//! write into [`import::Import`]: the settings so far (`moved`), and what became of each key (`report`). What nothing was found out of is
-//! reported as not taken, by a walk over the input. `product` lists the products. Not here: the database of another gateway, and objects
-//! of the store.
+//! Pure but for `command`, which reads files and prints, `store_writer`, which calls a running gateway, and the databases of products,
+//! which are read. A product has a room (or a file) with its table of keys and its `import`; all write into [`import::Import`]: the
+//! settings so far (`moved`), the objects of the store (`objects`), and what became of each key (`report`). What nothing was found out of
+//! is reported as not taken, by a walk over the input. `product` lists the products.
 
 pub mod arguments;
 mod bifrost;
@@ -18,10 +18,12 @@ mod key_table;
 mod kong;
 mod litellm;
 mod moved;
+mod objects;
 mod openrouter;
 mod portkey;
 mod product;
 mod report;
+mod store_writer;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -66,6 +66,12 @@ pub struct Moved {
     for_secrets: BTreeMap<String, String>,
     /// Names of variables that the input uses: none of them is given to a secret.
     reserved: BTreeSet<String>,
+    /// The slugs of accounts, by what is in them.
+    accounts: BTreeMap<String, String>,
+    /// The first number that a name of a section may have where it is taken.
+    next_numbers: BTreeMap<(&'static str, String), usize>,
+    /// The names of keys.
+    key_names: BTreeSet<String>,
     /// The overlay of prices.
     prices: Option<Tree>,
     comments: BTreeMap<&'static str, String>,
@@ -86,9 +92,16 @@ impl Moved {
         self.variable(&name, of)
     }
 
-    fn free_variable(&self, wanted: &str) -> String {
-        let is_taken = |name: &str| self.reserved.contains(name) || self.variables.contains_key(name);
-        free_name(&variable_name(wanted), '_', &is_taken)
+    fn free_variable(&mut self, wanted: &str) -> String {
+        let wanted = variable_name(wanted);
+        let next = self.next_numbers.entry(("variables", wanted.clone())).or_insert(1);
+        loop {
+            let name = if *next == 1 { wanted.clone() } else { format!("{wanted}_{next}") };
+            *next += 1;
+            if !self.reserved.contains(&name) && !self.variables.contains_key(&name) {
+                return name;
+            }
+        }
     }
 
     /// Says what the variable of a text `${NAME}` is used for.
@@ -128,13 +141,10 @@ impl Moved {
 
     /// The slug of the provider with this account: one that is there, or a new one.
     pub fn provider(&mut self, wanted: &str, account: &Tree) -> String {
-        let section = self.sections.entry("providers").or_insert_with(Tree::map);
-        if let Tree::Map(members) = section
-            && let Some(same) = members.iter().find(|member| member.value == *account)
-        {
-            return same.name.clone();
+        match self.accounts.get(&format!("{account:?}")) {
+            Some(slug) => slug.clone(),
+            None => self.own_provider(wanted, account),
         }
-        self.own_provider(wanted, account)
     }
 
     pub fn has_provider(&self, slug: &str) -> bool {
@@ -148,17 +158,31 @@ impl Moved {
         if section.member(&id) == Some(config) {
             return id;
         }
-        let id = free_name(&id, '-', &|name| section.member(name).is_some());
-        section.set(&id, config.clone());
+        let id = self.free_member("configs", &id);
+        self.set("configs", &id, config.clone());
         id
     }
 
     /// The slug of a new provider, also where there is an equal one.
     pub fn own_provider(&mut self, wanted: &str, account: &Tree) -> String {
-        let section = self.sections.entry("providers").or_insert_with(Tree::map);
-        let slug = free_name(&id_of(wanted), '-', &|name| section.member(name).is_some());
-        section.set(&slug, account.clone());
+        let slug = self.free_member("providers", &id_of(wanted));
+        self.accounts.entry(format!("{account:?}")).or_insert_with(|| slug.clone());
+        self.set("providers", &slug, account.clone());
         slug
+    }
+
+    /// A name that no member of a section has: with a number, where it is taken.
+    fn free_member(&mut self, section: &'static str, wanted: &str) -> String {
+        let members = self.sections.entry(section).or_insert_with(Tree::map);
+        // Thousands of accounts may begin with the same name.
+        let next = self.next_numbers.entry((section, wanted.to_owned())).or_insert(1);
+        loop {
+            let name = if *next == 1 { wanted.to_owned() } else { format!("{wanted}-{next}") };
+            *next += 1;
+            if members.member(&name).is_none() {
+                return name;
+            }
+        }
     }
 
     /// A name for clients. False: it is there already.
@@ -180,16 +204,19 @@ impl Moved {
     pub fn key(&mut self, key: Tree) -> bool {
         let name = key.member("name").cloned();
         let auth = self.sections.entry("auth").or_insert_with(Tree::map);
-        let mut keys = match auth.member("keys") {
-            Some(Tree::List(keys)) => keys.clone(),
-            _ => Vec::new(),
-        };
-        if keys.iter().any(|other| other.member("name") == name.as_ref()) {
-            return false;
+        if auth.member("keys").is_none() {
+            auth.set("keys", Tree::List(Vec::new()));
         }
-        keys.push(key);
-        auth.set("keys", Tree::List(keys));
-        true
+        let is_new = name.is_none_or(|name| self.key_names.insert(format!("{name:?}")));
+        if let (true, Some(Tree::List(keys))) = (is_new, auth.member_mut("keys")) {
+            keys.push(key);
+        }
+        is_new
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.sections.values().all(Tree::is_empty) && self.prices.is_none()
     }
 
     /// The price of a model in the overlay. False: there is another one.
@@ -261,17 +288,6 @@ impl Moved {
             text.replace(&member, "cloud_b_auth_type: workloadIdentity")
         })
     }
-}
-
-/// The name with a number where it is taken.
-fn free_name(wanted: &str, between: char, is_taken: &dyn Fn(&str) -> bool) -> String {
-    let mut name = wanted.to_owned();
-    let mut number = 2;
-    while is_taken(&name) {
-        name = format!("{wanted}{between}{number}");
-        number += 1;
-    }
-    name
 }
 
 /// The name in `${NAME}`.

@@ -41,7 +41,7 @@ impl Product {
     /// The table of its keys.
     pub fn keys(self) -> &'static [Key] {
         match self {
-            Self::Litellm => litellm::keys::KEYS,
+            Self::Litellm => litellm::KEYS,
             Self::Portkey => portkey::keys::KEYS,
             Self::Bifrost => bifrost::keys::KEYS,
             Self::Openrouter => openrouter::KEYS,

@@ -204,3 +204,65 @@ fn a_graph_with_more_ways_than_can_be_followed_ends() {
         "{report}"
     );
 }
+
+#[test]
+fn litellm_follows_fallbacks_of_fallbacks_and_runs_guardrails_on_every_request() {
+    let text = r#"
+model_list:
+  - {model_name: a, litellm_params: {model: openai/a}}
+  - {model_name: b, litellm_params: {model: openai/b}}
+  - {model_name: c, litellm_params: {model: bedrock/us-west-2/anthropic.c}}
+router_settings: {fallbacks: [{a: [b]}, {b: [c, a]}, {c: [b]}]}
+guardrails:
+  - guardrail_name: pii
+    litellm_params: {guardrail: presidio, mode: [pre_call, post_call], default_on: true,
+      pii_entities_config: {EMAIL_ADDRESS: MASK, US_SSN: BLOCK, PERSON: MASK}}
+  - guardrail_name: moderation
+    litellm_params: {guardrail: openai_moderation, mode: during_call, default_on: true, api_key: canary}
+  - {guardrail_name: asked, litellm_params: {guardrail: lakera_v2, mode: pre_call}}
+  - {guardrail_name: own, litellm_params: {guardrail: my.Guard, mode: pre_call, default_on: true}}
+mcp_servers: {tools: {url: "https://tools.example/mcp", auth_value: canary}}
+"#;
+    let (settings, report) = imported(Product::Litellm, text);
+    let (node, _) = words::settings::read_yaml(&settings).unwrap();
+    let models = |id: &str| -> Vec<String> {
+        let config = node.member("configs").unwrap().member(id).unwrap();
+        let targets = InputAt::root(config, 0).member("targets").unwrap().items();
+        let model = |at: &InputAt<'_>| at.member("override_params")?.text_of("model");
+        targets.iter().filter_map(model).collect()
+    };
+    assert_eq!(models("a"), ["a", "b", "anthropic.c"]);
+    assert_eq!(models("b"), ["b", "anthropic.c", "a"]);
+    assert_eq!(models("c"), ["anthropic.c", "b", "a"]);
+    assert!(settings.contains("cloud_a_region: us-west-2"), "{settings}");
+    for part in [
+        "default.pii",
+        "EMAIL_ADDRESS",
+        "redact: true",
+        "SSN",
+        "openai.moderateContent",
+        "parallel: true",
+        "deny: true",
+    ] {
+        assert!(settings.contains(part), "{part}: {settings}");
+    }
+    assert!(
+        !settings.contains("canary") && !settings.contains("PERSON") && !settings.contains("lakera"),
+        "{settings}"
+    );
+    let line = |path: &str| {
+        let found = report.lines().find(|line| line.contains(&format!(": {path}: ")));
+        found.unwrap_or_else(|| panic!("{path}: {report}")).to_owned()
+    };
+    for (path, wanted) in [
+        ("guardrails[0].litellm_params.guardrail", "different"),
+        ("guardrails[0].litellm_params.pii_entities_config.PERSON", "default.regexReplace"),
+        ("guardrails[1].litellm_params.guardrail", "exact"),
+        ("guardrails[2].litellm_params.guardrail", "lakera.guard"),
+        ("guardrails[3].litellm_params.guardrail", "default.webhook"),
+        ("mcp_servers.tools.url", "POST /v1/mcp-servers"),
+        ("mcp_servers.tools.auth_value", "custom_headers"),
+    ] {
+        assert!(line(path).contains(wanted), "{wanted}: {}", line(path));
+    }
+}

@@ -1,5 +1,7 @@
 //! What an import writes: values in an order, with comments. Not the text of it (`yaml`), and not what the values mean.
 
+use super::moved::plain;
+use serde_json::Value;
 use words::config::node::{Node, NodeKind};
 
 /// A value.
@@ -76,12 +78,31 @@ impl Tree {
         members.iter().find(|member| member.name == name).map(|member| &member.value)
     }
 
+    pub fn member_mut(&mut self, name: &str) -> Option<&mut Tree> {
+        let Self::Map(members) = self else { return None };
+        members.iter_mut().find(|member| member.name == name).map(|member| &mut member.value)
+    }
+
     /// Whether it is an object or a list without anything in it.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Map(members) => members.is_empty(),
             Self::List(items) => items.is_empty(),
             _ => false,
+        }
+    }
+
+    /// A value of JSON as it is.
+    pub fn from_json(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(flag) => Self::Flag(*flag),
+            Value::Number(number) => Self::Number(number.to_string()),
+            Value::String(text) => Self::Text(plain(text)),
+            Value::Array(items) => Self::List(items.iter().map(Self::from_json).collect()),
+            Value::Object(members) => {
+                members.iter().fold(Self::map(), |map, (name, value)| map.with(name, Self::from_json(value)))
+            }
         }
     }
 

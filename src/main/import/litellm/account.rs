@@ -9,6 +9,7 @@ use super::super::report::Taken;
 use super::super::tree::Tree;
 use super::super::value::WrittenValue;
 use super::super::vendors::Vendor;
+use super::deployment::region_of;
 use super::value;
 
 /// `litellm_params` of a deployment, and below them the credential that they name.
@@ -190,8 +191,11 @@ impl<'n> AccountMaker<'_, '_, 'n> {
         self.host();
         let has_region =
             self.text("aws_region_name", "cloud_a_region") || self.text("region_name", "cloud_a_region");
-        if !has_region {
-            self.default_variable("cloud_a_region", "AWS_REGION_NAME", VariableUse::Text);
+        let in_model = self.params.own.text_of("model").and_then(|model| region_of(self.vendor, &model));
+        match in_model {
+            _ if has_region => {}
+            Some(region) => self.account.set("cloud_a_region", Tree::Text(region)),
+            None => self.default_variable("cloud_a_region", "AWS_REGION_NAME", VariableUse::Text),
         }
         if self.secret("api_key", "api_key", self.vendor.key) {
             self.account.set("cloud_a_auth_type", Tree::text("apiKey"));

@@ -275,9 +275,35 @@ fn own_model(vendor: &Vendor, model: &str) -> String {
         "openai" => &["responses/"],
         _ => &[],
     };
-    let model = prefixes.iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model);
-    // LiteLLM drops a provider's name that stands twice.
-    model.to_owned()
+    let without = |model: &str| -> String {
+        prefixes.iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model).to_owned()
+    };
+    let model = without(model);
+    match region(vendor, &model) {
+        Some(region) => without(model.get(region.len() + 1..).unwrap_or_default()),
+        None => model,
+    }
+}
+
+/// The region that Bedrock's models may have in front of them: `us-west-2/anthropic.claude-v2`.
+fn region<'m>(vendor: &Vendor, model: &'m str) -> Option<&'m str> {
+    let (region, _) = model.split_once('/').filter(|_| vendor.id == "bedrock")?;
+    let mut parts = region.split('-');
+    let area =
+        parts.next().is_some_and(|area| area.len() == 2 && area.bytes().all(|b| b.is_ascii_lowercase()));
+    let ends = region
+        .rsplit('-')
+        .next()
+        .is_some_and(|end| end.len() == 1 && end.bytes().all(|b| b.is_ascii_digit()));
+    (area && ends && (3..=4).contains(&region.split('-').count())).then_some(region)
+}
+
+/// The region in a model as it is written in the file.
+pub fn region_of(vendor: &Vendor, written: &str) -> Option<String> {
+    let model = written.strip_prefix("bedrock/").unwrap_or(written);
+    let model =
+        ["converse/", "invoke/"].iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model);
+    region(vendor, model).map(str::to_owned)
 }
 
 impl Deployment<'_> {
@@ -409,6 +435,13 @@ mod tests {
             ("openai//model", true, is("openai", "/model", false)),
             ("openai/mlx-community/gemma", true, is("openai", "mlx-community/gemma", false)),
             ("bedrock/converse/us.anthropic.x", false, is("bedrock", "us.anthropic.x", false)),
+            ("bedrock/us-west-2/anthropic.claude-v2", false, is("bedrock", "anthropic.claude-v2", false)),
+            ("bedrock/us-gov-west-1/converse/amazon.x", false, is("bedrock", "amazon.x", false)),
+            (
+                "bedrock/arn:aws:bedrock:us-east-1:1:model/x",
+                false,
+                is("bedrock", "arn:aws:bedrock:us-east-1:1:model/x", false),
+            ),
             ("anthropic/*", false, is("anthropic", "*", false)),
             ("mistralai/mixtral", true, is("mistral-ai", "mixtral", false)),
             ("custom/model", true, is("openai", "custom/model", true)),

@@ -1,11 +1,14 @@
-//! LiteLLM's `config.yaml`: deployments become providers, names and configs.
+//! LiteLLM's `config.yaml` and database: deployments become providers, names and configs, keys stay keys.
 //!
 //! One file for each part: `account` is where a deployment is, `deployment` which model it requests and how, `routes` what deployments of
-//! one name are together, `process` what holds for all, `keys` what becomes of every key. Its database is not read.
+//! one name are together, `process` what holds for all, `keys` what becomes of every key. `database` is its PostgreSQL, an input like a
+//! file.
 
 mod account;
+mod database;
 mod deployment;
-pub mod keys;
+mod guardrails;
+mod keys;
 mod pricing;
 mod process;
 mod routes;
@@ -13,8 +16,16 @@ mod value;
 
 use super::cursor::InputAt;
 use super::import::Import;
+use super::key_table::{Key, concat};
+pub use database::read as read_database;
 use routes::Routing;
 use std::collections::BTreeMap;
+
+/// What becomes of every key of its files, and of every column of its database.
+pub const KEYS: &[Key] = &concat::<{ keys::KEYS.len() + database::columns::COLUMNS.len() }>(
+    &database::columns::COLUMNS,
+    keys::KEYS,
+);
 
 /// The sections of the file by which it is recognized.
 pub const SECTIONS: [&str; 4] = ["model_list", "litellm_settings", "router_settings", "general_settings"];
@@ -31,6 +42,7 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     let mut routing = Routing::default();
     for file in files {
         process::read(import, file, &mut routing);
+        guardrails::read(import, file, &mut routing);
     }
     for at in files.iter().filter_map(|file| file.member("model_list")).flat_map(|list| list.items()) {
         deployment::reserve(import, &at, &credentials);
@@ -43,6 +55,9 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
     }
     let groups = routes::groups(import, deployments);
     routes::write(import, &groups, &routing);
+    for file in files.iter().filter(|file| database::is_database(file)) {
+        database::import(import, file, files);
+    }
     import.moved.comment("models", "The names that clients send: each model_name of the file.");
 }
 

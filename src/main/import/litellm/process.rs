@@ -393,7 +393,7 @@ fn read_general(import: &mut Import, general: &InputAt<'_>) {
         let written = import.hidden(&given, value::reader, "LITELLM_MASTER_KEY", VariableUse::Secret);
         import.moved.key(Tree::of([("name", Tree::text("master")), ("key", Tree::Text(written.text))]));
         let note = "auth.keys[master], which calls and administrates; it must have 8 characters at least. Keys of LiteLLM's \
-                    database are made anew (docs/keys.md)";
+                    database are taken by --db (docs/moving/litellm.md)";
         match written.taken {
             Taken::Exact => import.findings.exact(&at, note),
             _ => import.findings.different(&at, format!("{note}{}", written.more)),

@@ -129,22 +129,48 @@ fn entry(import: &mut Import, groups: &[Group<'_>], routing: &Routing<'_>, group
     }
 }
 
-/// The fallbacks of a name, each as a target.
+/// How many fallbacks one leads to, as LiteLLM has it (`max_fallbacks`).
+const MAX_HOPS: usize = 5;
+
+/// The fallbacks of a name, each as a target. Where one of them fails, LiteLLM tries that one's own fallbacks before the next of the list,
+/// and none twice.
 fn chain(import: &mut Import, groups: &[Group<'_>], routing: &Routing<'_>, name: &str) -> Vec<Tree> {
+    let mut chain = Vec::new();
+    let mut tried = vec![name.to_owned()];
+    follow(import, groups, routing, &mut tried, &mut chain);
+    chain
+}
+
+/// Adds the fallbacks of the last name that was tried.
+fn follow(
+    import: &mut Import,
+    groups: &[Group<'_>],
+    routing: &Routing<'_>,
+    tried: &mut Vec<String>,
+    chain: &mut Vec<Tree>,
+) {
+    let Some(name) = tried.last().cloned() else { return };
+    chain.extend(class_chain(import, groups, routing, &name));
     let own = routing.fallbacks.iter().find(|list| list.of == name);
     let any = routing.fallbacks.iter().find(|list| list.of == "*");
     let names = own.or(any).map_or(&routing.default_fallbacks, |list| &list.names);
-    let mut chain = class_chain(import, groups, routing, name);
-    for (other, at) in names.iter().filter(|(other, _)| other != name) {
+    for (other, at) in names {
+        let is_first_hop = tried.first() == Some(&name);
+        if tried.contains(other) || tried.len() > MAX_HOPS {
+            continue;
+        }
         match find(groups, other) {
             Some((group, star)) => {
                 chain.push(route(group, routing, Some(&star)).0);
-                import.findings.exact(at, "a fallback in configs");
+                if is_first_hop {
+                    import.findings.exact(at, "a fallback in configs, with its own fallbacks behind it");
+                }
+                tried.push(other.clone());
+                follow(import, groups, routing, tried, chain);
             }
             None => import.findings.not_taken(at, format!("there is no model_name {other}")),
         }
     }
-    chain
 }
 
 /// The fallbacks of a name for classes of failures.
