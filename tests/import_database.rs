@@ -10,6 +10,9 @@ use crate::support::command::{Finished, turnpike_with};
 use crate::support::postgres_server::{self, Server};
 use crate::support::settings::{OPERATOR_KEY, STANDARD};
 use crate::support::stores::on_each_store;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use reqwest::{Method, StatusCode};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -63,39 +66,33 @@ fn spend(number: usize) -> f64 {
     (number % 977) as f64 / 100.0
 }
 
-/// The database, with a row for each thing that is tried.
-fn database(server: &Server) -> (String, String) {
-    let url = server.new_database();
-    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
-    let mut sql = SCHEMA.to_owned();
-    sql.push_str(r#"
-INSERT INTO "LiteLLM_BudgetTable" (budget_id, max_budget, rpm_limit, budget_duration, budget_reset_at, created_by) VALUES
-  ('org', 500, NULL, NULL, NULL, 'admin'), ('member', 4, 30, '7d', '2099-12-07', 'admin'), ('guest', 0.5, NULL, NULL, NULL, 'admin');
-INSERT INTO "LiteLLM_OrganizationTable" VALUES ('o1', 'Acme', 'org', '{}', '{all-proxy-models}', 12.5);
-INSERT INTO "LiteLLM_UserTable" (user_id, user_email, user_role, max_budget, spend, models, budget_duration, budget_reset_at) VALUES
-  ('ann', 'ann@example.com', 'internal_user', 5, 1.25, '{}', '30d', '2099-12-01'),
-  ('spent', NULL, NULL, 5, 5.01, '{}', '30d', '2099-12-01');
-INSERT INTO "LiteLLM_TeamMembership" VALUES ('ann', 't1', 0.75, 'member');
-INSERT INTO "LiteLLM_EndUserTable" (user_id, spend, budget_id, blocked) VALUES ('guest', 0.5, 'guest', false), ('troll', 0, NULL, true);
-INSERT INTO "LiteLLM_Config" VALUES ('router_settings', '{"num_retries": 2}');
-INSERT INTO "LiteLLM_SpendLogs" VALUES ('r1', 0.01);
-"#);
-    for team in 0..10 {
-        // Of the tenth the budget is spent.
-        let (max, spent) = if team == 9 { (10.0, 10.0) } else { (1000.0, 12.34 + f64::from(team)) };
-        writeln!(
-            sql,
-            "INSERT INTO \"LiteLLM_TeamTable\" (team_id, team_alias, organization_id, max_budget, spend, models, rpm_limit, \
-             budget_duration, budget_reset_at, metadata) VALUES ('t{team}', 'Team {team}', 'o1', {max}, {spent}, '{{gpt-4o,small}}', 6000, \
-             '7d', '2099-12-07', '{{\"cost_center\": \"c{team}\"}}');"
-        )
-        .unwrap();
+/// When budgets begin anew: of three days, of a week, of a month.
+struct Resets {
+    days: Date,
+    week: Date,
+    month: Date,
+}
+
+impl Resets {
+    fn now() -> Self {
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        let month = today.first_of_month().checked_add(1.month()).unwrap();
+        let after = |days: i64| today.checked_add(days.days()).unwrap();
+        Self { days: after(2), week: after(5), month }
     }
-    writeln!(
-        sql,
-        "INSERT INTO \"LiteLLM_ProxyModelTable\" (model_id, model_name, litellm_params) VALUES ('m1', 'gpt-4o', '{{\"model\": \"{SEALED_MODEL}\"}}');"
-    )
-    .unwrap();
+
+    /// That of a key.
+    fn of_key(&self, number: usize) -> Option<(&'static str, Date)> {
+        match number % 3 {
+            0 => Some(("3d", self.days)),
+            1 => Some(("30d", self.month)),
+            _ => None,
+        }
+    }
+}
+
+/// Adds the keys of clients.
+fn keys(sql: &mut String, resets: &Resets) {
     sql.push_str(
         "INSERT INTO \"LiteLLM_VerificationToken\" (token, key_name, key_alias, spend, expires, models, user_id, team_id, metadata, blocked, \
          rpm_limit, max_budget, budget_duration, budget_reset_at) VALUES\n",
@@ -110,23 +107,59 @@ INSERT INTO "LiteLLM_SpendLogs" VALUES ('r1', 0.01);
             n => format!("'t{}'", n % 9),
         };
         let user = if number == SPENT[2] { "'spent'" } else { "'ann'" };
-        let (duration, reset) = match number % 3 {
-            0 => ("'1d'", "'2099-12-05'"),
-            1 => ("'30d'", "'2099-12-01'"),
-            _ => ("NULL", "NULL"),
+        let period = match resets.of_key(number) {
+            Some((duration, reset)) => format!("'{duration}', '{reset}'"),
+            None => "NULL, NULL".to_owned(),
         };
         let separator = if number + 1 == KEYS { ";" } else { "," };
         writeln!(
             sql,
             "('{token}', 'sk-...{number:04}', 'key-{number}', {spent}, '2100-01-01', '{{}}', {user}, {team}, '{{\"app\": \"a{number}\"}}', \
-             NULL, 600, {max}, {duration}, {reset}){separator}"
+             NULL, 600, {max}, {period}){separator}"
         )
         .unwrap();
     }
+}
+
+/// The database, with a row for each thing that is tried.
+fn database(server: &Server, resets: &Resets) -> (String, String) {
+    let url = server.new_database();
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+    let mut sql = SCHEMA.to_owned();
+    sql.push_str(r#"
+INSERT INTO "LiteLLM_BudgetTable" (budget_id, max_budget, rpm_limit, budget_duration, budget_reset_at, created_by) VALUES
+  ('org', 500, NULL, NULL, NULL, 'admin'), ('member', 4, 30, '7d', 'WEEK', 'admin'), ('guest', 0.5, NULL, NULL, NULL, 'admin');
+INSERT INTO "LiteLLM_OrganizationTable" VALUES ('o1', 'Acme', 'org', '{}', '{all-proxy-models}', 12.5);
+INSERT INTO "LiteLLM_UserTable" (user_id, user_email, user_role, max_budget, spend, models, budget_duration, budget_reset_at) VALUES
+  ('ann', 'ann@example.com', 'internal_user', 5, 1.25, '{}', '30d', 'MONTH'),
+  ('spent', NULL, NULL, 5, 5.01, '{}', '30d', 'MONTH');
+INSERT INTO "LiteLLM_TeamMembership" VALUES ('ann', 't1', 0.75, 'member');
+INSERT INTO "LiteLLM_EndUserTable" (user_id, spend, budget_id, blocked) VALUES ('guest', 0.5, 'guest', false), ('troll', 0, NULL, true);
+INSERT INTO "LiteLLM_Config" VALUES ('router_settings', '{"num_retries": 2}');
+INSERT INTO "LiteLLM_SpendLogs" VALUES ('r1', 0.01);
+"#);
+    for team in 0..10 {
+        // Of the tenth the budget is spent.
+        let (max, spent) = if team == 9 { (10.0, 10.0) } else { (1000.0, 12.34 + f64::from(team)) };
+        writeln!(
+            sql,
+            "INSERT INTO \"LiteLLM_TeamTable\" (team_id, team_alias, organization_id, max_budget, spend, models, rpm_limit, \
+             budget_duration, budget_reset_at, metadata) VALUES ('t{team}', 'Team {team}', 'o1', {max}, {spent}, '{{gpt-4o,small}}', 6000, \
+             '7d', 'WEEK', '{{\"cost_center\": \"c{team}\"}}');"
+        )
+        .unwrap();
+    }
+    writeln!(
+        sql,
+        "INSERT INTO \"LiteLLM_ProxyModelTable\" (model_id, model_name, litellm_params) VALUES ('m1', 'gpt-4o', '{{\"model\": \"{SEALED_MODEL}\"}}');"
+    )
+    .unwrap();
+    keys(&mut sql, resets);
     for (alias, more) in [("blocked", "true, NULL"), ("expired", "NULL, '2020-01-01'")] {
         let token = sha256(&format!("sk-{alias}-0123456789"));
         writeln!(sql, "INSERT INTO \"LiteLLM_VerificationToken\" (token, key_alias, blocked, expires) VALUES ('{token}', '{alias}', {more});").unwrap();
     }
+    let sql = sql.replace("WEEK", &resets.week.to_string()).replace("MONTH", &resets.month.to_string());
     assert!(server.sql(&name, &sql), "the database cannot be made");
     (url, name)
 }
@@ -182,10 +215,64 @@ fn hello() -> Value {
     json!({"model": "gpt-4o", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
 }
 
+async fn budgets_are_as_they_were(gateway: &Gateway, resets: &Resets) {
+    // Every key, by its digest: its budget, what was spent, when it begins anew.
+    for number in 0..KEYS {
+        let list = shown(gateway, &format!("/v1/api-keys?key_sha256={}", sha256(&text_of(number)))).await;
+        assert_eq!(list["total"], 1, "{number}");
+        let key = &list["data"][0];
+        let usage = key["usage"].as_array().unwrap().iter().find(|one| one["kind"] == "usage").unwrap();
+        let (max, spent) = if number == SPENT[0] { (1.5, 1.5) } else { (50.0, spend(number)) };
+        let reset = resets.of_key(number).map(|(_, day)| format!("{day}T00:00:00.000Z"));
+        assert_eq!(key["name"], format!("key-{number}"));
+        assert_eq!(usage["limit"].as_f64(), Some(max), "{number} {key}");
+        assert_eq!(usage["current_usage"].as_f64(), Some(spent), "{number} {key}");
+        assert_eq!(key["next_usage_reset_at"], json!(reset), "{number} {key}");
+        assert_eq!(key["status"] == "exhausted", number == SPENT[0], "{number} {key}");
+        assert_eq!(key["expires_at"], "2100-01-01T00:00:00.000Z");
+        let models = if number < 100 { Value::Null } else { json!(["gpt-4o", "small"]) };
+        assert_eq!(key["allowed_models"], models, "{number}");
+        assert_eq!(key["defaults"]["metadata"]["app"], format!("a{number}"));
+    }
+    let team = shown(gateway, "/v1/admin/workspaces/Team-0").await;
+    let budget = &team["usage_limits"][0];
+    assert_eq!((&budget["credit_limit"], &budget["used_before"]["amount"]), (&json!(1000), &json!(12.34)));
+    assert_eq!(budget["next_usage_reset_at"], format!("{}T00:00:00.000Z", resets.week));
+    assert_eq!(team["defaults"]["metadata"]["cost_center"], "c0");
+    let person = shown(gateway, "/v1/policies/usage-limits/litellm-user-ann").await;
+    assert_eq!((&person["credit_limit"], &person["used_before"]["amount"]), (&json!(5), &json!(1.25)));
+    assert_eq!(person["next_usage_reset_at"], format!("{}T00:00:00.000Z", resets.month));
+}
+
+async fn requests_are_judged_as_they_were(gateway: &Gateway) {
+    for (number, wanted) in
+        [(11, 200), (512, 200), (999, 200), (SPENT[0], 412), (SPENT[1], 412), (SPENT[2], 412)]
+    {
+        assert_eq!(chat(gateway, &text_of(number), &hello()).await, wanted, "{number}");
+    }
+    for (alias, user, wanted) in [
+        ("blocked", "", 401),
+        ("expired", "", 401),
+        ("", "guest", 412),
+        ("", "troll", 412),
+        ("", "other", 200),
+    ] {
+        let key = if alias.is_empty() { text_of(11) } else { format!("sk-{alias}-0123456789") };
+        let body = match user {
+            "" => hello(),
+            user => {
+                json!({"user": user, "model": "gpt-4o", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+            }
+        };
+        assert_eq!(chat(gateway, &key, &body).await, wanted, "{alias}{user}");
+    }
+}
+
 #[tokio::test]
 async fn a_thousand_keys_go_on_with_what_was_spent() {
     let Some(server) = postgres_server::shared() else { return };
-    let (url, name) = database(server);
+    let resets = Resets::now();
+    let (url, name) = database(server, &resets);
     on_each_store(async || {
         let gateway = Gateway::start(STANDARD);
         let folder = tempfile::tempdir().unwrap();
@@ -202,44 +289,19 @@ async fn a_thousand_keys_go_on_with_what_was_spent() {
         let taken = started.elapsed();
         assert!(finished.code == Some(0), "{finished:?} {}", report["store"]);
         assert!(taken < Duration::from_secs(60), "{taken:?}");
-        assert_eq!(report["store"]["made"], json!({"workspace": 10, "usage policy": 6, "rate policy": 1, "key": KEYS}));
+        assert_eq!(
+            report["store"]["made"],
+            json!({"workspace": 10, "usage policy": 6, "rate policy": 1, "key": KEYS})
+        );
         assert_eq!(report["store"]["refused"], json!([]));
         let settings = std::fs::read_to_string(folder.path().join("turnpike.yaml")).unwrap();
-        assert!(settings.contains("gpt-4o: ") && settings.contains("small: ") && !settings.contains("sha256"), "{settings}");
+        assert!(
+            settings.contains("gpt-4o: ") && settings.contains("small: ") && !settings.contains("sha256"),
+            "{settings}"
+        );
 
-        // Every key, by its digest: its budget, what was spent, when it begins anew.
-        for number in 0..KEYS {
-            let list = shown(&gateway, &format!("/v1/api-keys?key_sha256={}", sha256(&text_of(number)))).await;
-            assert_eq!(list["total"], 1, "{number}");
-            let key = &list["data"][0];
-            let usage = key["usage"].as_array().unwrap().iter().find(|one| one["kind"] == "usage").unwrap();
-            let (max, spent) = if number == SPENT[0] { (1.5, 1.5) } else { (50.0, spend(number)) };
-            let reset = match number % 3 {
-                0 => json!("daily"),
-                1 => json!("monthly"),
-                _ => Value::Null,
-            };
-            assert_eq!(key["name"], format!("key-{number}"));
-            assert_eq!(usage["limit"].as_f64(), Some(max), "{number} {key}");
-            assert_eq!(usage["current_usage"].as_f64(), Some(spent), "{number} {key}");
-            assert_eq!(key["next_usage_reset_at"].is_null(), reset.is_null(), "{number} {key}");
-            assert_eq!(key["status"] == "exhausted", number == SPENT[0], "{number} {key}");
-            assert_eq!(key["expires_at"], "2100-01-01T00:00:00.000Z");
-            let models = if number < 100 { Value::Null } else { json!(["gpt-4o", "small"]) };
-            assert_eq!(key["allowed_models"], models, "{number}");
-            assert_eq!(key["defaults"]["metadata"]["app"], format!("a{number}"));
-        }
-        for (number, wanted) in [(11, 200), (512, 200), (999, 200), (SPENT[0], 412), (SPENT[1], 412), (SPENT[2], 412)] {
-            assert_eq!(chat(&gateway, &text_of(number), &hello()).await, wanted, "{number}");
-        }
-        for (alias, user, wanted) in [("blocked", "", 401), ("expired", "", 401), ("", "guest", 412), ("", "troll", 412), ("", "other", 200)] {
-            let key = if alias.is_empty() { text_of(11) } else { format!("sk-{alias}-0123456789") };
-            let body = match user {
-                "" => hello(),
-                user => json!({"user": user, "model": "gpt-4o", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}),
-            };
-            assert_eq!(chat(&gateway, &key, &body).await, wanted, "{alias}{user}");
-        }
+        budgets_are_as_they_were(&gateway, &resets).await;
+        requests_are_judged_as_they_were(&gateway).await;
 
         // Digests are replaced once keys are used, and a key may be revoked: a second import leaves all of it.
         let list = shown(&gateway, &format!("/v1/api-keys?key_sha256={}", sha256(&text_of(999)))).await;
@@ -264,7 +326,8 @@ async fn a_thousand_keys_go_on_with_what_was_spent() {
 #[tokio::test]
 async fn keys_of_the_database_may_be_those_of_the_settings() {
     let Some(server) = postgres_server::shared() else { return };
-    let (url, _) = database(server);
+    let resets = Resets::now();
+    let (url, name) = database(server, &resets);
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (out, report) = (at("turnpike.yaml"), at("report.json"));
@@ -290,6 +353,22 @@ async fn keys_of_the_database_may_be_those_of_the_settings() {
         assert!(of(path)["text"].as_str().unwrap().contains(text), "{}", of(path));
     }
     assert!(!std::fs::read_to_string(at("report.json")).unwrap().contains(SEALED_MODEL));
+
+    // Those without an end are keys of the settings, with their budgets and what was spent.
+    assert!(
+        server.sql(
+            &name,
+            "UPDATE \"LiteLLM_VerificationToken\" SET expires = NULL WHERE key_alias LIKE 'key-%'"
+        )
+    );
+    let arguments = ["import", "litellm", "--db", &url, "--out", &out, "--force"];
+    let finished = turnpike_with(&arguments, &[("LITELLM_SALT_KEY", SALT)]);
+    assert!(finished.code == Some(0), "{finished:?}");
+    let settings = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(settings.matches("sha256: ").count(), KEYS);
+    assert!(settings.contains(&sha256(&text_of(999))) && settings.contains("amount: 9.76"), "{settings}");
+    let checked = turnpike_with(&["check", "-c", &out], &[("OPENAI_API_KEY", "sk-openai-0123456789")]);
+    assert!(checked.code == Some(0), "{checked:?}");
 
     let refused = turnpike_with(&["import", "portkey", "--db", &url], &[]);
     assert!(refused.code == Some(1) && refused.stderr.contains("only LiteLLM's"), "{refused:?}");

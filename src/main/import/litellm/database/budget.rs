@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_spent_counts_until_the_budget_begins_anew() {
         let text = r#"{"rows": [
-            {"max_budget": 10, "soft_budget": 8.5, "spend": 3.1400000000000001, "budget_duration": "7d", "budget_reset_at": "2026-12-07T00:00:00"},
+            {"max_budget": 10, "soft_budget": 8.5, "spend": 3.2100000000000001, "budget_duration": "7d", "budget_reset_at": "2026-12-07T00:00:00"},
             {"max_budget": 10, "spend": 3, "budget_duration": "30d", "budget_reset_at": "2026-12-01T00:00:00"},
             {"max_budget": 10, "spend": 3, "budget_duration": "30d", "budget_reset_at": "2026-12-05T13:37:00.5"},
             {"max_budget": 10, "spend": 3, "budget_duration": "1d", "budget_reset_at": "2026-11-30T00:00:00"},
@@ -267,7 +267,7 @@ mod tests {
             .collect();
         let wanted = json!([
             {"type": "cost", "credit_limit": 10, "alert_threshold": 8.5, "periodic_reset_days": 7,
-             "next_usage_reset_at": "2026-12-07T00:00:00Z", "used_before": {"amount": 3.14, "until": "2026-12-07T00:00:00.000Z"}},
+             "next_usage_reset_at": "2026-12-07T00:00:00Z", "used_before": {"amount": 3.21, "until": "2026-12-07T00:00:00.000Z"}},
             {"type": "cost", "credit_limit": 10, "periodic_reset": "monthly",
              "used_before": {"amount": 3, "until": "2026-12-01T00:00:00.000Z"}},
             {"type": "cost", "credit_limit": 10, "periodic_reset_days": 30, "next_usage_reset_at": "2026-12-05T00:00:00Z",
