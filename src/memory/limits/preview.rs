@@ -41,7 +41,9 @@ impl Entity {
 
     /// A bucket of its own with what a store of shared counters shows. What a smooth limit counts of the window before is not in it.
     pub(super) fn shown(limit: &Limit, view: &UsageView) -> Self {
-        let state = State::reported(view.window, view.spent, view.held, 0);
+        // What was used elsewhere is taken off the limit, and is no count of the bucket's.
+        let counted = view.spent.saturating_sub(limit.used_before);
+        let state = State::reported(view.window, counted, view.held, 0);
         Self::copied(limit, view.entity.as_u128(), Arc::clone(&view.value_key), state)
     }
 }

@@ -103,12 +103,16 @@ fn set_period(
         PeriodOf::Months => format!("{place}: {}", set_days(limit, 30, first)),
         PeriodOf::Days(days) => format!("{place}: {}", set_days(limit, days, first)),
     };
-    let is_same = period.is_same && (is_first_of_month || period.of != PeriodOf::Months);
-    match is_same {
-        true => import.findings.exact(&duration, text),
-        false => import
-            .findings
-            .different(&duration, format!("{text}: budgets begin anew by whole days, at most 365")),
+    match (period.is_same, period.of) {
+        (true, PeriodOf::Months) if !is_first_of_month => import.findings.different(
+            &duration,
+            format!("{text} from that day; LiteLLM goes over to the first of the month"),
+        ),
+        (true, _) => import.findings.exact(&duration, text),
+        (false, _) => import.findings.different(
+            &duration,
+            format!("{text}: budgets begin anew after whole days, 1 to 365, or on the first of the month"),
+        ),
     }
     let Some((reset, first)) = reset.zip(first) else { return reset_at };
     let text = format!("{place}: begins anew on {} and so on", first.date());
