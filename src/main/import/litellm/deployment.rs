@@ -75,6 +75,10 @@ const REQUEST_PARAMS: [&str; 38] = [
     "chat_template_kwargs",
 ];
 
+/// Of a model of the database that cannot be read.
+const ENCRYPTED: &str = "is encrypted: set LITELLM_SALT_KEY to LiteLLM's salt key (without one, to its master key), or name its variable \
+                         with --salt-key-env";
+
 /// Models that are choices of LiteLLM's own.
 const OWN_ROUTERS: &str =
     "LiteLLM's own choice among models; here a config with conditions or a balanced group (docs/config.md)";
@@ -87,7 +91,8 @@ pub fn read<'n>(
     has_limits: bool,
 ) -> Option<Deployment<'n>> {
     let Some(params) = at.member("litellm_params") else {
-        import.findings.not_taken(at, "has no litellm_params");
+        let is_encrypted = at.member("encrypted_litellm_params").is_some();
+        import.findings.not_taken(at, if is_encrypted { ENCRYPTED } else { "has no litellm_params" });
         return None;
     };
     let named = params.text_of("litellm_credential_name");
