@@ -93,10 +93,6 @@ impl Resets {
 
 /// Adds the keys of clients.
 fn keys(sql: &mut String, resets: &Resets) {
-    sql.push_str(
-        "INSERT INTO \"LiteLLM_VerificationToken\" (token, key_name, key_alias, spend, expires, models, user_id, team_id, metadata, blocked, \
-         rpm_limit, max_budget, budget_duration, budget_reset_at) VALUES\n",
-    );
     for number in 0..KEYS {
         let token = sha256(&text_of(number));
         let is_spent = number == SPENT[0];
@@ -111,11 +107,11 @@ fn keys(sql: &mut String, resets: &Resets) {
             Some((duration, reset)) => format!("'{duration}', '{reset}'"),
             None => "NULL, NULL".to_owned(),
         };
-        let separator = if number + 1 == KEYS { ";" } else { "," };
         writeln!(
             sql,
-            "('{token}', 'sk-...{number:04}', 'key-{number}', {spent}, '2100-01-01', '{{}}', {user}, {team}, '{{\"app\": \"a{number}\"}}', \
-             NULL, 600, {max}, {period}){separator}"
+            "INSERT INTO \"LiteLLM_VerificationToken\" (token, key_name, key_alias, spend, expires, models, user_id, team_id, metadata, \
+             blocked, rpm_limit, max_budget, budget_duration, budget_reset_at) VALUES ('{token}', 'sk-...{number:04}', 'key-{number}', {spent}, '2100-01-01', '{{}}', {user}, {team}, '{{\"app\": \"a{number}\"}}', \
+             NULL, 600, {max}, {period});"
         )
         .unwrap();
     }
@@ -160,7 +156,11 @@ INSERT INTO "LiteLLM_SpendLogs" VALUES ('r1', 0.01);
         writeln!(sql, "INSERT INTO \"LiteLLM_VerificationToken\" (token, key_alias, blocked, expires) VALUES ('{token}', '{alias}', {more});").unwrap();
     }
     let sql = sql.replace("WEEK", &resets.week.to_string()).replace("MONTH", &resets.month.to_string());
-    assert!(server.sql(&name, &sql), "the database cannot be made");
+    // An argument of a command has at most 128 KiB.
+    let statements: Vec<&str> = sql.split_inclusive(";\n").collect();
+    for some in statements.chunks(100) {
+        assert!(server.sql(&name, &some.concat()), "the database cannot be made");
+    }
     (url, name)
 }
 

@@ -201,7 +201,7 @@ impl Written {
             "Settings of Turnpike, made by turnpike import from a configuration of {}.\nThe report of the import says what became of each key.",
             arguments.product.name()
         );
-        let heading = match import.moved.has_keys() {
+        let heading = match import.moved.has_keys() || import.target == ImportTarget::Store {
             true => heading,
             false => format!(
                 "{heading}\nNo key of a client is in it: whoever reaches the gateway may call it (auth.keys, docs/keys.md)."

@@ -42,6 +42,12 @@ enum PeriodOf {
 
 /// The budget of a row as a usage limit; `None`: it has none. `place`: where that is, for the report.
 pub fn usage_limit(import: &mut Import, columns: &Columns<'_>, place: &str) -> Option<Map<String, Value>> {
+    if let Some(at) = columns.own.member("budget_id") {
+        match columns.budget {
+            Some(_) => import.findings.exact(&at, format!("{place}: the limits of its budget")),
+            None => import.findings.not_taken(&at, "there is no such budget in the database"),
+        }
+    }
     let max = columns.number("max_budget");
     let soft = columns.number("soft_budget");
     let may_be_alert = import.target == ImportTarget::Store && !place.contains("policies");

@@ -232,7 +232,7 @@ mod tests {
         for salt in [None, Some(Secret::new("another"))] {
             let closed = opened(row(), "litellm_params", "model", salt.as_ref());
             assert_eq!(closed.get("litellm_params"), None);
-            assert_eq!(closed["encrypted_litellm_params"], json!(["model", "rpm", "api_key"]));
+            assert_eq!(closed["encrypted_litellm_params"], json!(["api_key", "model", "rpm"]));
             assert!(!Value::Object(closed).to_string().contains(sealed));
         }
     }
