@@ -373,6 +373,7 @@ async fn a_budget_that_was_used_elsewhere_goes_on_here() {
     assert_eq!(call(&key).await, 200);
 
     // Of a policy, until its bucket is emptied.
+    let (_, key) = make(0.0).await;
     let policy = json!({
         "conditions": [{"key": "metadata._user", "value": "moved"}], "group_by": [{"key": "metadata._user"}],
         "type": "requests", "credit_limit": 2, "used_before": {"amount": 1}, "workspace_id": null,
