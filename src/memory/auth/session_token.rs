@@ -202,7 +202,7 @@ mod tests {
             scopes: vec!["completions.write".to_owned()],
             ..KeyBody::new("k", KeyType::OrganisationService)
         };
-        let record = adopt(body, None, &sha256(b"sk-stored"), at(0)).unwrap();
+        let record = adopt(body, None, &sha256(b"sk-stored"), &pepper, at(0)).unwrap();
         let public_id = record.slug.clone().unwrap();
         let catalog = Catalog::default().with(&[Change::Put(Arc::new(record))], 1);
         let keys =
