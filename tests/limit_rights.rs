@@ -371,9 +371,15 @@ async fn a_budget_that_was_used_elsewhere_goes_on_here() {
     let over = json!({"usage_limits": {"used_before": {"amount": 4, "until": "2020-01-01T00:00:00Z"}}});
     assert_eq!(operate(&gateway, Method::PUT, &format!("/v1/api-keys/{id}"), &over).await.0, 200);
     assert_eq!(call(&key).await, 200);
+}
 
-    // Of a policy, until its bucket is emptied.
-    let (_, key) = make(0.0).await;
+/// The same of a policy, until its bucket is emptied.
+#[tokio::test]
+async fn a_policy_goes_on_with_what_was_used_elsewhere() {
+    let gateway = Gateway::start(SETTINGS);
+    let body = json!({"name": "k", "workspace_id": "default", "scopes": ["completions.write"]});
+    let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    let key = made["key"].as_str().unwrap();
     let policy = json!({
         "conditions": [{"key": "metadata._user", "value": "moved"}], "group_by": [{"key": "metadata._user"}],
         "type": "requests", "credit_limit": 2, "used_before": {"amount": 1}, "workspace_id": null,
@@ -383,7 +389,7 @@ async fn a_budget_that_was_used_elsewhere_goes_on_here() {
     let call = async || {
         let call = client()
             .post(format!("{}/v1/chat/completions", gateway.data_url()))
-            .header("x-gateway-api-key", &key);
+            .header("x-gateway-api-key", key);
         let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "user": "moved"});
         call.json(&body).send().await.unwrap().status().as_u16()
     };
