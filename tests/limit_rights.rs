@@ -324,6 +324,13 @@ async fn a_budget_is_raised_until_some_time() {
     }
 }
 
+/// The status of a call, once those before it are settled: until then it is told to wait (429).
+async fn settled(call: &reqwest::RequestBuilder) -> u16 {
+    let status = async || call.try_clone().unwrap().send().await.unwrap().status().as_u16();
+    until("the calls before to be settled", async || Some(status().await).filter(|status| *status != 429))
+        .await
+}
+
 /// What was used of a budget elsewhere counts as if it was used here, until a reset.
 #[tokio::test]
 async fn a_budget_that_was_used_elsewhere_goes_on_here() {
@@ -343,7 +350,8 @@ async fn a_budget_that_was_used_elsewhere_goes_on_here() {
     let call = async |key: &str| {
         let call = client().post(format!("{}/v1/chat/completions", gateway.data_url()));
         let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5});
-        call.header("x-gateway-api-key", key).json(&body).send().await.unwrap().status().as_u16()
+        let call = call.header("x-gateway-api-key", key).json(&body);
+        settled(&call).await
     };
     let shown = async |key: &str| {
         let shown = send(&gateway, key, Method::GET, "/v1/api-keys/self", &Value::Null).await.1;
@@ -391,7 +399,7 @@ async fn a_policy_goes_on_with_what_was_used_elsewhere() {
             .post(format!("{}/v1/chat/completions", gateway.data_url()))
             .header("x-gateway-api-key", key);
         let body = json!({"model": "@emu/gpt-4o-mini", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "user": "moved"});
-        call.json(&body).send().await.unwrap().status().as_u16()
+        settled(&call.json(&body)).await
     };
     assert_eq!((call().await, call().await), (200, 412));
     let path = format!("/v1/policies/usage-limits/{}", made["id"].as_str().unwrap());
