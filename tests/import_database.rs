@@ -296,7 +296,9 @@ async fn a_thousand_keys_go_on_with_what_was_spent() {
         assert_eq!(report["store"]["refused"], json!([]));
         let settings = std::fs::read_to_string(folder.path().join("turnpike.yaml")).unwrap();
         assert!(
-            settings.contains("gpt-4o: ") && settings.contains("small: ") && !settings.contains("sha256"),
+            settings.contains("\n  gpt-4o:")
+                && settings.contains("\n  small:")
+                && !settings.contains("sha256"),
             "{settings}"
         );
 
