@@ -7,10 +7,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::IsolationLevel;
+use tokio_postgres::{IsolationLevel, Transaction};
 
 /// Of reading all of it.
 const READ_TIMEOUT: Duration = Duration::from_secs(600);
+/// The characters of a row that a message shows.
+const SHOWN: usize = 80;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub fn read_tables(
     let found = connections.runtime.block_on(async {
         let reading = async {
             let mut client = pool.get().await.map_err(no_connection)?;
-            read(&mut client, schema, prefix, wanted).await.map_err(failure)
+            read(&mut client, schema, prefix, wanted).await
         };
         let late =
             |_| StoreError::Unavailable(format!("it was not read within {} s", READ_TIMEOUT.as_secs()));
@@ -53,32 +55,65 @@ async fn read(
     schema: &str,
     prefix: &str,
     wanted: &[&str],
-) -> Result<ForeignTables, tokio_postgres::Error> {
+) -> Result<ForeignTables, StoreError> {
     let reading = client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
-    let transaction = reading.start().await?;
-    let names = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND starts_with(table_name, $2) \
-                 ORDER BY table_name";
+    let transaction = reading.start().await.map_err(failure)?;
+    // Where a policy would hide rows, reading fails.
+    transaction.batch_execute("SET LOCAL row_security = off").await.map_err(failure)?;
     let mut found = ForeignTables::default();
-    for row in transaction.query(names, &[&schema, &prefix]).await? {
-        let name: String = row.try_get(0)?;
+    for (name, is_readable) in tables(&transaction, schema, prefix).await.map_err(failure)? {
         let table = format!("{}.{}", quoted(schema), quoted(&name));
         if wanted.contains(&name.as_str()) {
-            let rows = transaction.query(&format!("SELECT row_to_json(t)::text FROM {table} t"), &[]).await?;
-            let mut objects = Vec::with_capacity(rows.len());
-            for row in rows {
-                let text: String = row.try_get(0)?;
-                objects.push(serde_json::from_str(&text).unwrap_or_default());
+            if !is_readable {
+                return Err(StoreError::Misconfigured(format!(
+                    "the user of the URL may not read the table {table}: GRANT SELECT ON {table}"
+                )));
             }
-            found.rows.insert(name, objects);
+            found.rows.insert(name, rows(&transaction, &table).await?);
+        } else if !is_readable {
+            found.others.push(name);
         } else {
-            let any = transaction.query_one(&format!("SELECT EXISTS (SELECT FROM {table})"), &[]).await?;
-            if any.try_get(0)? {
+            let any = format!("SELECT EXISTS (SELECT FROM {table})");
+            let any = transaction.query_one(&any, &[]).await.map_err(failure)?;
+            if any.try_get(0).map_err(failure)? {
                 found.others.push(name);
             }
         }
     }
-    transaction.rollback().await?;
+    transaction.rollback().await.map_err(failure)?;
     Ok(found)
+}
+
+/// The tables whose names begin so, and whether they may be read. Those that may not are there too.
+async fn tables(
+    transaction: &Transaction<'_>,
+    schema: &str,
+    prefix: &str,
+) -> Result<Vec<(String, bool)>, tokio_postgres::Error> {
+    let names = "SELECT c.relname::text, has_table_privilege(c.oid, 'SELECT') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE n.nspname = $1 AND starts_with(c.relname::text, $2) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY 1";
+    let mut tables = Vec::new();
+    for row in transaction.query(names, &[&schema, &prefix]).await? {
+        tables.push((row.try_get(0)?, row.try_get(1)?));
+    }
+    Ok(tables)
+}
+
+async fn rows(transaction: &Transaction<'_>, table: &str) -> Result<Vec<Value>, StoreError> {
+    let text = format!("SELECT row_to_json(t)::text FROM {table} t");
+    let rows = transaction.query(&text, &[]).await.map_err(failure)?;
+    let mut objects = Vec::with_capacity(rows.len());
+    for row in rows {
+        let text: String = row.try_get(0).map_err(failure)?;
+        objects.push(serde_json::from_str(&text).map_err(|why| unread(table, &text, &why))?);
+    }
+    Ok(objects)
+}
+
+/// A row is named by how it begins, with the columns that name it.
+fn unread(table: &str, text: &str, why: &serde_json::Error) -> StoreError {
+    let beginning: String = text.chars().take(SHOWN).collect();
+    StoreError::Damaged(format!("a row of {table} cannot be read ({why}); it begins {beginning}"))
 }
 
 /// A name as SQL has it.
@@ -91,6 +126,12 @@ mod tests {
     use super::super::super::tests::postgres_server;
     use super::*;
     use serde_json::json;
+
+    /// A URL of the test's server, with another user.
+    fn as_user(url: &str, user: &str) -> String {
+        let (_, rest) = url.split_once('@').unwrap();
+        format!("postgres://{user}@{rest}")
+    }
 
     #[test]
     fn tables_are_read_whole_and_nothing_can_be_written() {
@@ -126,6 +167,22 @@ mod tests {
         }
         let refused = read_tables(&url, "--db", "other", "X_", &["X_D"]).unwrap_err().to_string();
         assert!(refused.contains("read-only"), "{refused}");
+        // No number of JSON that can be counted with.
+        let text = "CREATE TABLE other.\"X_E\" (id text, m jsonb); INSERT INTO other.\"X_E\" VALUES ('e1', '{\"n\": 1e400}')";
+        assert!(server.sql(database, text));
+        let refused = read_tables(&url, "--db", "other", "X_", &["X_E"]).unwrap_err().to_string();
+        assert!(refused.contains("X_E") && refused.contains("e1"), "{refused}");
+        // A table that is there and may not be read is not absent.
+        for text in [
+            "DO $$ BEGIN CREATE ROLE foreign_reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            "GRANT USAGE ON SCHEMA other TO foreign_reader; GRANT SELECT ON other.\"X_A\" TO foreign_reader",
+        ] {
+            assert!(server.sql(database, text), "{text}");
+        }
+        let reader = as_user(&url, "foreign_reader");
+        assert!(read_tables(&reader, "--db", "other", "X_", &["X_A"]).is_ok());
+        let refused = read_tables(&reader, "--db", "other", "X_", &["X_A", "X_C"]).unwrap_err().to_string();
+        assert!(refused.contains("X_C") && refused.contains("GRANT SELECT"), "{refused}");
         let refused =
             read_tables("postgres://u:secret@127.0.0.1:1/d", "--db", "public", "X_", &[]).unwrap_err();
         assert!(!refused.to_string().contains("secret"), "{refused}");
