@@ -9,6 +9,7 @@ use crate::reply::Reply;
 use memory::auth::key_body::KeyBody;
 use memory::auth::key_records;
 use memory::store::{Kind, Record};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use words::error::Error;
 use words::settings::ServiceKey;
@@ -41,7 +42,10 @@ pub(super) async fn list(call: Call) -> Result<Reply, Error> {
         let of_digest = of_digest(&call, digest)?.into_iter().filter(is_for_client);
         found.extend(of_digest.map(Listed::Stored));
     } else {
-        found.extend(call.list(Kind::ApiKey)?.into_iter().filter(is_for_client).map(Listed::Stored));
+        let mut stored = call.list(Kind::ApiKey)?;
+        // Ids of adopted keys do not follow the time.
+        stored.sort_by_key(|record| Reverse(record.created_at));
+        found.extend(stored.into_iter().filter(is_for_client).map(Listed::Stored));
     }
     let is_of_all = call.query_text("key_sha256").is_none() && call.list_workspace()?.is_none();
     if is_of_all && !call.identity.is_bound {

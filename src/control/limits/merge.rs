@@ -3,6 +3,7 @@
 //! Not here: what goes together in a limit (`limits`), and whose limits those before are.
 
 use super::{listed, origins, with_default};
+use memory::limits::from_records::USED_BEFORE;
 use serde_json::{Map, Value};
 
 /// When a usage limit starts anew. A limit that says how often says all of it.
@@ -55,10 +56,14 @@ fn continue_limit(item: &mut Value, old: &Value) {
     let (Value::Object(item), Value::Object(old)) = (item, old) else { return };
     let has = |item: &Map<String, Value>, name: &str| item.get(name).is_some_and(|value| !value.is_null());
     let has_period = PERIODS.iter().any(|name| has(item, name));
+    let type_of = |limit: &Map<String, Value>| limit.get("type").cloned().unwrap_or_else(|| "cost".into());
+    let is_changed = has(item, "type") && type_of(item) != type_of(old);
     for (name, value) in old {
         let is_period = PERIODS.contains(&name.as_str()) || name == NEXT;
         let is_replaced = is_period && has_period;
-        if !is_replaced && !item.contains_key(name) {
+        // What was used of it elsewhere is in the unit of the type that was.
+        let is_of_other_type = name == USED_BEFORE && is_changed;
+        if !is_replaced && !is_of_other_type && !item.contains_key(name) {
             item.insert(name.clone(), value.clone());
         }
     }
@@ -86,6 +91,7 @@ mod tests {
     #[test]
     fn a_usage_limit_keeps_what_the_update_does_not_name() {
         let monthly = json!({"type": "cost", "credit_limit": 50.0, "alert_threshold": 40.0, "periodic_reset": "monthly", "hard": true});
+        let begun = json!({"type": "cost", "credit_limit": 50.0, "used_before": {"amount": 7}});
         let daily = json!({"type": "cost", "credit_limit": 50.0, "periodic_reset_days": 3, "next_usage_reset_at": "2026-01-02T00:00:00.000Z"});
         for (before, update, wanted) in [
             (
@@ -118,6 +124,12 @@ mod tests {
                 &daily,
                 json!({"periodic_reset": "weekly"}),
                 json!({"type": "cost", "credit_limit": 50.0, "periodic_reset": "weekly"}),
+            ),
+            (&begun, json!({"type": "tokens"}), json!({"type": "tokens", "credit_limit": 50.0})),
+            (
+                &begun,
+                json!({"type": "cost", "credit_limit": 60}),
+                json!({"type": "cost", "credit_limit": 60, "used_before": {"amount": 7}}),
             ),
             (&Value::Null, json!({"credit_limit": 1}), json!({"type": "cost", "credit_limit": 1})),
             (&monthly, Value::Null, Value::Null),
