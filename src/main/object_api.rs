@@ -70,22 +70,6 @@ impl ObjectApi {
         self.read(response)
     }
 
-    /// The object with this path; `None`: there is none.
-    ///
-    /// # Errors
-    /// As [`ObjectApi::call`].
-    pub fn find(&self, path: &str) -> Result<Option<Value>, String> {
-        let response = self.send("GET", path, &[], None)?;
-        if response.status() == reqwest::StatusCode::NOT_FOUND {
-            let body: Value = response.json().unwrap_or_default();
-            return match body.pointer("/error/code").and_then(Value::as_str) {
-                Some("not_found") => Ok(None),
-                _ => Err(format!("{}: 404 for {path}; is this the control port?", self.origin())),
-            };
-        }
-        self.read(response).map(Some)
-    }
-
     fn send(
         &self,
         method: &str,

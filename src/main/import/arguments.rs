@@ -33,8 +33,8 @@ pub struct ImportArguments {
     /// Where the settings are written. Default: standard output. Prices are written into a file beside it.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub out: Option<PathBuf>,
-    /// Write over files that are there.
-    #[arg(long, requires = "out")]
+    /// Write over files that are there, of settings and report.
+    #[arg(long)]
     pub force: bool,
     /// Where the report is written. Default: standard error.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -14,6 +14,7 @@ use super::store_writer::{self, StoreOutcome};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::HashSet;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use words::config::node::{Node, NodeKind};
@@ -64,32 +65,61 @@ fn import(arguments: &ImportArguments) -> Result<ExitCode, String> {
     arguments.product.import(&mut import, &roots);
     let written = Written::new(&import, arguments);
     let problems = written.problems(&import);
+    // A database alone, whose keys are in the store, may leave nothing for settings.
+    let has_none = is_store && import.moved.is_empty();
+    let is_written = !arguments.dry_run && !has_none;
+    let mut outcome = None;
+    // Settings that are no good are found out before anything is made.
+    if is_store && (problems.is_empty() || arguments.dry_run) {
+        if is_written {
+            written.check(arguments)?;
+        }
+        check_report(arguments)?;
+        outcome = Some(make(&mut import, arguments));
+    }
     let keys = arguments.product.keys();
     let reports: Vec<FileReport> = files
         .iter()
         .enumerate()
         .map(|(number, file)| import.findings.report(number, &file.name, &file.node, keys))
         .collect();
-    let outcome = match is_store {
-        // Settings that are no good are found out before anything is made.
-        true if problems.is_empty() || arguments.dry_run => {
-            let api = ObjectApi::new(&arguments.connection)?;
-            Some(store_writer::write(&api, &import.objects, arguments.dry_run)?)
-        }
-        _ => None,
-    };
     print_report(arguments, &reports, &problems, outcome.as_ref())?;
-    let is_good = problems.is_empty() && outcome.as_ref().is_none_or(|outcome| outcome.refused.is_empty());
+    let is_good = problems.is_empty() && outcome.as_ref().is_none_or(StoreOutcome::is_good);
     let mut code = if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    // A database alone, whose keys are in the store, may leave nothing for settings.
-    let has_none = is_store && import.moved.is_empty();
-    if !arguments.dry_run && !has_none {
+    if is_written {
         let printed = written.print(arguments)?;
         if printed != ExitCode::SUCCESS {
             code = printed;
         }
     }
     Ok(code)
+}
+
+/// Makes the objects of the store. What was not made is not taken.
+fn make(import: &mut Import, arguments: &ImportArguments) -> StoreOutcome {
+    let outcome = match ObjectApi::new(&arguments.connection) {
+        Ok(api) => store_writer::write(&api, &import.objects, arguments.dry_run),
+        Err(why) => StoreOutcome::of_error(why),
+    };
+    for (file, path, why) in &outcome.lost {
+        import.findings.refused(*file, path, why);
+    }
+    outcome
+}
+
+/// The error where the report could not be written once objects are made.
+fn check_report(arguments: &ImportArguments) -> Result<(), String> {
+    let Some(file) = &arguments.report else { return Ok(()) };
+    if file.exists() && !arguments.force {
+        return Err(format!("{}: is there already; --force writes over it", file.display()));
+    }
+    writable(file)
+}
+
+/// The error where a file cannot be written. It is there then.
+fn writable(file: &Path) -> Result<(), String> {
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map(drop).map_err(|why| format!("{}: {why}", file.display()))
 }
 
 /// The database, where one is named.
@@ -230,14 +260,32 @@ impl Written {
         words::settings::report("settings", &found).lines().map(str::to_owned).collect()
     }
 
+    /// The files that are written, with their texts.
+    fn files<'w>(&'w self, out: &'w Path) -> impl Iterator<Item = (&'w Path, &'w str)> {
+        let prices = self.overlay.as_deref().zip(self.prices.as_deref());
+        [Some((out, self.settings.as_str())), prices].into_iter().flatten()
+    }
+
+    /// The error where a file could not be written.
+    fn check(&self, arguments: &ImportArguments) -> Result<(), String> {
+        let Some(out) = &arguments.out else { return Ok(()) };
+        for (file, text) in self.files(out) {
+            let is_new = !file.exists();
+            keep(file, text, arguments)?;
+            writable(file)?;
+            if is_new {
+                std::fs::remove_file(file).map_err(|why| format!("{}: {why}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+
     fn print(&self, arguments: &ImportArguments) -> Result<ExitCode, String> {
         let Some(out) = &arguments.out else { return Ok(output::print(self.settings.as_bytes())) };
-        let prices = self.overlay.as_deref().zip(self.prices.as_deref());
-        let files = [Some((out.as_path(), self.settings.as_str())), prices];
-        for (file, text) in files.iter().flatten() {
+        for (file, text) in self.files(out) {
             keep(file, text, arguments)?;
         }
-        for (file, text) in files.iter().flatten() {
+        for (file, text) in self.files(out) {
             std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -280,14 +328,18 @@ fn print_report(
     } else {
         report.text(arguments.dry_run)
     };
-    match &arguments.report {
-        Some(file) => keep(file, &text, arguments)
-            .and_then(|()| std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))),
-        None => {
-            eprint!("{text}");
-            Ok(())
-        }
+    let Some(file) = &arguments.report else {
+        eprint!("{text}");
+        return Ok(());
+    };
+    // Where objects were made, it was looked before whether the file may be written over.
+    if store.is_none() {
+        keep(file, &text, arguments)?;
     }
+    std::fs::write(file, &text).map_err(|why| {
+        eprint!("{text}");
+        format!("{}: {why}", file.display())
+    })
 }
 
 impl ImportReport<'_> {

@@ -24,6 +24,7 @@ mod portkey;
 mod product;
 mod report;
 mod store_writer;
+mod stored_objects;
 #[cfg(test)]
 mod tests;
 mod tree;

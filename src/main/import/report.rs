@@ -53,6 +53,26 @@ impl Findings {
         self.add(at, Taken::Not, text.into());
     }
 
+    /// Whether something was found out about this key.
+    pub fn has(&self, at: &InputAt<'_>) -> bool {
+        self.found.get(&at.file).is_some_and(|found| found.contains_key(&at.path))
+    }
+
+    /// As [`Findings::not_taken`], and whatever was found out below it before is no longer so.
+    pub fn refused(&mut self, file: usize, path: &str, why: &str) {
+        let found = self.found.entry(file).or_default();
+        for (name, finding) in found.range_mut(path.to_owned()..) {
+            match name.strip_prefix(path) {
+                None => break,
+                Some(rest) if rest.is_empty() || rest.starts_with(['.', '[']) => {
+                    *finding = (Taken::Not, why.to_owned());
+                }
+                Some(_) => {}
+            }
+        }
+        found.insert(path.to_owned(), (Taken::Not, why.to_owned()));
+    }
+
     /// A key and all below it, such as parameters that are taken over as they are.
     pub fn whole(&mut self, at: &InputAt<'_>, taken: Taken, text: &str) {
         self.add(at, taken, text.to_owned());

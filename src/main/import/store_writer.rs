@@ -1,13 +1,16 @@
 //! Makes the objects of an import in a running gateway, by its control API: those that are not there yet.
 //!
-//! What is there is left as it is, so that a second import changes nothing. Checks nothing of an object: that is the gateway's.
+//! What is there is left as it is, so that a second import changes nothing. An object of somebody else is never taken for one of the
+//! import, and no key is made whose limits are not there. Checks nothing of an object: that is the gateway's.
 
 use super::super::object_api::ObjectApi;
 use super::objects::{PlannedKind, PlannedObject};
+use super::stored_objects::{Found, StoredObjects};
 use control::object_kinds;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of the objects.
 #[derive(Debug, Default, Serialize)]
@@ -16,20 +19,22 @@ pub struct StoreOutcome {
     made: BTreeMap<&'static str, usize>,
     /// How many were there, and are as they were.
     unchanged: BTreeMap<&'static str, usize>,
-    /// Keys that were revoked here, and stay so.
+    /// Keys that were revoked here, workspaces and policies that were archived, and stay so.
     revoked: Vec<String>,
-    /// What the gateway has refused, and why.
-    pub refused: Vec<String>,
+    /// What the gateway has refused, or somebody else has made, and why; and the keys that would lack a limit without it.
+    refused: Vec<String>,
     /// What would be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     planned: Vec<String>,
-}
-
-/// What there is of an object.
-enum Found {
-    Nothing,
-    Object,
-    Revoked,
+    /// Why the rest was not tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
+    /// What was not made, by file and path of what it is of, and why.
+    #[serde(skip)]
+    pub lost: Vec<(usize, String, String)>,
+    /// The marks of what could not be made.
+    #[serde(skip)]
+    failed: BTreeSet<String>,
 }
 
 /// Where objects of a kind are made and read.
@@ -38,35 +43,62 @@ struct Paths {
     read: &'static str,
 }
 
-/// Makes the objects; `is_dry`: only looks which are there.
-///
-/// # Errors
-/// The gateway cannot be reached, or does not let this key look.
-pub fn write(api: &ObjectApi, objects: &[PlannedObject], is_dry: bool) -> Result<StoreOutcome, String> {
+const OF_OTHERS: &str = "an object with this slug is there, and its description is not that which an import writes: it may be of somebody \
+     else, so delete it or give it back its description (docs/moving/litellm.md)";
+
+/// Makes the objects; `is_dry`: only looks which are there. An error ends it, and is in what is returned.
+pub fn write(api: &ObjectApi, objects: &[PlannedObject], is_dry: bool) -> StoreOutcome {
     let mut outcome = StoreOutcome::default();
     let mut objects: Vec<&PlannedObject> = objects.iter().collect();
     objects.sort_by_key(|object| object.kind);
+    let made = make(api, &objects, is_dry, &mut outcome);
+    outcome.stopped = made.err();
+    outcome
+}
+
+fn make(
+    api: &ObjectApi,
+    objects: &[&PlannedObject],
+    is_dry: bool,
+    outcome: &mut StoreOutcome,
+) -> Result<(), String> {
     let mut paths: BTreeMap<PlannedKind, Paths> = BTreeMap::new();
+    let mut stored = StoredObjects::default();
     for object in objects {
         let kind = object.kind;
         let paths = match paths.entry(kind) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(paths_of(kind)?),
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let found = paths_of(kind)?;
+                if kind != PlannedKind::Key {
+                    stored.read(api, kind, list_path(found.read))?;
+                }
+                entry.insert(found)
+            }
         };
-        match find(api, object, paths)? {
+        let found = match kind {
+            PlannedKind::Key => key(api, object, paths)?,
+            _ => stored.find(object),
+        };
+        let is_lacking = object.needs.iter().any(|mark| outcome.failed.contains(mark));
+        match found {
             Found::Object => *outcome.unchanged.entry(kind.name()).or_default() += 1,
-            Found::Revoked => outcome.revoked.push(object.text("name").to_owned()),
+            Found::Ended => outcome.end(object),
+            Found::Other => outcome.refuse(object, OF_OTHERS),
+            Found::Nothing if is_lacking => {
+                outcome.refuse(object, "is not made, as a limit of it could not be made, or its workspace");
+            }
             Found::Nothing if is_dry => {
                 *outcome.made.entry(kind.name()).or_default() += 1;
                 outcome.planned.push(described(object));
             }
             Found::Nothing => match api.call("POST", paths.create, &[], Some(&body(object))) {
                 Ok(_) => *outcome.made.entry(kind.name()).or_default() += 1,
-                Err(why) => outcome.refused.push(format!("{}: {why}", described(object))),
+                Err(why) => outcome.refuse(object, &why),
             },
         }
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn paths_of(kind: PlannedKind) -> Result<Paths, String> {
@@ -83,21 +115,20 @@ fn paths_of(kind: PlannedKind) -> Result<Paths, String> {
         .ok_or_else(|| format!("there is no kind {}", kind.object_kind()))
 }
 
-fn find(api: &ObjectApi, object: &PlannedObject, paths: &Paths) -> Result<Found, String> {
-    if object.kind == PlannedKind::Key {
-        let query = [("key_sha256".to_owned(), object.text("key_sha256").to_owned())];
-        let list = api.call("GET", paths.read, &query, None)?;
-        let key = list.pointer("/data/0");
-        return Ok(match key.and_then(|key| key.get("status")).and_then(Value::as_str) {
-            None => Found::Nothing,
-            Some("revoked") => Found::Revoked,
-            Some(_) => Found::Object,
-        });
-    }
-    let parameter = paths.read.find('{').unwrap_or(paths.read.len());
-    let path = format!("{}{}", paths.read.get(..parameter).unwrap_or_default(), object.text("slug"));
-    let found = api.find(&path)?;
-    Ok(if found.is_some() { Found::Object } else { Found::Nothing })
+/// A path without its parameter.
+fn list_path(path: &str) -> &str {
+    path.split("/{").next().unwrap_or(path)
+}
+
+fn key(api: &ObjectApi, object: &PlannedObject, paths: &Paths) -> Result<Found, String> {
+    let query = [("key_sha256".to_owned(), object.text("key_sha256").to_owned())];
+    let list = api.call("GET", paths.read, &query, None)?;
+    let key = list.pointer("/data/0");
+    Ok(match key.and_then(|key| key.get("status")).and_then(Value::as_str) {
+        None => Found::Nothing,
+        Some("revoked") => Found::Ended,
+        Some(_) => Found::Object,
+    })
 }
 
 fn body(object: &PlannedObject) -> Value {
@@ -116,6 +147,34 @@ fn described(object: &PlannedObject) -> String {
 }
 
 impl StoreOutcome {
+    /// Nothing was tried.
+    pub fn of_error(why: String) -> Self {
+        Self { stopped: Some(why), ..Self::default() }
+    }
+
+    /// Whether all of it is there.
+    pub fn is_good(&self) -> bool {
+        self.refused.is_empty() && self.stopped.is_none()
+    }
+
+    fn refuse(&mut self, object: &PlannedObject, why: &str) {
+        self.refused.push(format!("{}: {why}", described(object)));
+        self.failed.insert(object.mark.clone());
+        let (file, path) = object.origin.clone();
+        self.lost.push((file, path, format!("{}: {why}", described(object))));
+    }
+
+    /// What was ended here stays so. Without its workspace no key can be made.
+    fn end(&mut self, object: &PlannedObject) {
+        if object.kind == PlannedKind::Workspace {
+            self.failed.insert(object.mark.clone());
+        }
+        self.revoked.push(match object.kind {
+            PlannedKind::Key => object.text("name").to_owned(),
+            _ => described(object),
+        });
+    }
+
     /// What a person reads. `is_dry`: as for [`write`].
     pub fn text(&self, is_dry: bool) -> String {
         let mut text = String::new();
@@ -123,7 +182,7 @@ impl StoreOutcome {
             text.push_str(&format!("would make {line}\n"));
         }
         for name in &self.revoked {
-            text.push_str(&format!("left out: key {name}, which was revoked here\n"));
+            text.push_str(&format!("left out: {name}, which was revoked or archived here\n"));
         }
         for why in &self.refused {
             text.push_str(&format!("refused: {why}\n"));
@@ -137,6 +196,10 @@ impl StoreOutcome {
         if !self.refused.is_empty() {
             text.push_str(&format!("; refused: {}", self.refused.len()));
         }
-        text + "\n"
+        text.push('\n');
+        if let Some(why) = &self.stopped {
+            text.push_str(&format!("the rest was not tried: {why}\n"));
+        }
+        text
     }
 }

@@ -4,6 +4,7 @@
 
 use super::super::super::cursor::InputAt;
 use std::collections::BTreeMap;
+use words::settings::model_pattern::ModelPattern;
 
 /// The models of groups, by their names.
 #[derive(Default)]
@@ -33,6 +34,11 @@ impl AccessGroups {
         models.dedup();
         Some(models)
     }
+}
+
+/// Whether a key here can have this name or pattern in its list.
+pub fn is_writable(name: &str) -> bool {
+    ModelPattern::parse(name).is_some()
 }
 
 /// The models that all lists allow. Of two patterns the narrower one stays where one is within the other.

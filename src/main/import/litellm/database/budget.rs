@@ -12,17 +12,37 @@ use serde_json::{Map, Value, json};
 pub struct Columns<'n> {
     pub own: InputAt<'n>,
     pub budget: Option<InputAt<'n>>,
+    /// Of whatever the row limits.
+    pub mark: String,
 }
 
+/// Of more dollars, a limit cannot be counted.
+const MAX_DOLLARS: f64 = 9e9;
+/// The most of a rate.
+const MAX_RATE: f64 = 9e15;
+
 impl<'n> Columns<'n> {
-    fn member(&self, name: &str) -> Option<InputAt<'n>> {
+    pub fn member(&self, name: &str) -> Option<InputAt<'n>> {
         self.own.member(name).or_else(|| self.budget.as_ref()?.member(name))
     }
 
     fn number(&self, name: &str) -> Option<(InputAt<'n>, f64)> {
         let at = self.member(name)?;
-        let number = at.number()?;
+        let number = at.number().filter(|number| !number.is_nan())?;
         Some((at, number))
+    }
+
+    /// Whether it limits: an alert alone does not.
+    pub fn has_limits(&self) -> bool {
+        self.has_budget() || self.has_rates()
+    }
+
+    pub fn has_budget(&self) -> bool {
+        self.member("max_budget").is_some()
+    }
+
+    pub fn has_rates(&self) -> bool {
+        ["rpm_limit", "tpm_limit", "tpd_limit"].iter().any(|name| self.member(name).is_some())
     }
 }
 
@@ -42,11 +62,8 @@ enum PeriodOf {
 
 /// The budget of a row as a usage limit; `None`: it has none. `place`: where that is, for the report.
 pub fn usage_limit(import: &mut Import, columns: &Columns<'_>, place: &str) -> Option<Map<String, Value>> {
-    if let Some(at) = columns.own.member("budget_id") {
-        match columns.budget {
-            Some(_) => import.findings.exact(&at, format!("{place}: the limits of its budget")),
-            None => import.findings.not_taken(&at, "there is no such budget in the database"),
-        }
+    if let Some(at) = columns.own.member("budget_id").filter(|_| columns.budget.is_some()) {
+        import.findings.exact(&at, format!("{place}: the limits of its budget"));
     }
     let max = columns.number("max_budget");
     let soft = columns.number("soft_budget");
@@ -67,15 +84,22 @@ pub fn usage_limit(import: &mut Import, columns: &Columns<'_>, place: &str) -> O
     }
     let mut limit = Map::from_iter([("type".to_owned(), json!("cost"))]);
     if let Some((at, max)) = &max {
-        import.findings.exact(at, format!("{place}: credit_limit"));
+        if *max > MAX_DOLLARS {
+            import.findings.different(at, format!("{place}: credit_limit {MAX_DOLLARS}, the most there is"));
+        } else {
+            import.findings.exact(at, format!("{place}: credit_limit"));
+        }
         limit.insert("credit_limit".to_owned(), dollars(*max));
     }
     if let Some((at, soft)) = soft {
-        if max.as_ref().is_none_or(|(_, max)| soft < *max) {
+        let end = max.as_ref().map_or(MAX_DOLLARS, |(_, max)| max.min(MAX_DOLLARS));
+        if (0.0..end).contains(&soft) {
             import.findings.exact(&at, format!("{place}: alert_threshold"));
             limit.insert("alert_threshold".to_owned(), dollars(soft));
         } else {
-            import.findings.not_taken(&at, "is not below max_budget, so that no alert comes before its end");
+            import
+                .findings
+                .not_taken(&at, "is not between 0 and max_budget, so that no alert comes before its end");
         }
     }
     let reset_at = set_period(import, columns, &mut limit, place);
@@ -93,14 +117,21 @@ fn set_period(
     let duration = columns.member("budget_duration")?;
     let reset = columns.member("budget_reset_at");
     let reset_at = reset.as_ref().and_then(|at| time(&at.text()?));
+    let Some(reset_time) = reset_at else {
+        import.findings.different(
+            &duration,
+            format!("{place}: never begins anew, as the database has no time when it does; what was spent there counts until usage is reset (docs/limits.md)"),
+        );
+        return None;
+    };
     let Some(period) = period(&duration.text().unwrap_or_default()) else {
         import
             .findings
             .not_taken(&duration, "is no duration that LiteLLM reads; the budget never begins anew");
         return None;
     };
-    let first = reset_at.map(|at| TimeZone::UTC.to_datetime(at));
-    let is_first_of_month = first.is_none_or(|first| first.day() == 1);
+    let first = TimeZone::UTC.to_datetime(reset_time);
+    let is_first_of_month = first.day() == 1;
     let text = match period.of {
         PeriodOf::Months if is_first_of_month => {
             limit.insert("periodic_reset".to_owned(), json!("monthly"));
@@ -120,7 +151,7 @@ fn set_period(
             format!("{text}: budgets begin anew after whole days, 1 to 365, or on the first of the month"),
         ),
     }
-    let Some((reset, first)) = reset.zip(first) else { return reset_at };
+    let Some(reset) = reset else { return reset_at };
     let text = format!("{place}: begins anew on {} and so on", first.date());
     match first.time() == civil::Time::midnight() {
         true => import.findings.exact(&reset, text),
@@ -135,11 +166,9 @@ fn set_period(
     reset_at
 }
 
-fn set_days(limit: &mut Map<String, Value>, days: i64, first: Option<civil::DateTime>) -> String {
+fn set_days(limit: &mut Map<String, Value>, days: i64, first: civil::DateTime) -> String {
     limit.insert("periodic_reset_days".to_owned(), json!(days));
-    if let Some(first) = first {
-        limit.insert("next_usage_reset_at".to_owned(), json!(format!("{}T00:00:00Z", first.date())));
-    }
+    limit.insert("next_usage_reset_at".to_owned(), json!(format!("{}T00:00:00Z", first.date())));
     format!("periodic_reset_days {days}")
 }
 
@@ -158,7 +187,11 @@ fn set_spend(
         import.findings.different(&at, "nothing of it counts: its budget was to begin anew before now");
         return;
     }
-    import.findings.exact(&at, format!("{place}: used_before"));
+    if spend < 0.0 {
+        import.findings.different(&at, format!("{place}: counts as 0, what is below is not given back"));
+    } else {
+        import.findings.exact(&at, format!("{place}: used_before"));
+    }
     if spend > 0.0 {
         let mut before = Map::from_iter([("amount".to_owned(), dollars(spend))]);
         if let Some(until) = reset_at {
@@ -176,14 +209,14 @@ pub fn rate_limits(import: &mut Import, columns: &Columns<'_>, place: &str) -> V
     {
         let Some((at, value)) = columns.number(name) else { continue };
         import.findings.exact(&at, format!("{place}: {of}, {unit}"));
-        limits.push(json!({"type": of, "unit": unit, "value": value.trunc() as i64}));
+        limits.push(json!({"type": of, "unit": unit, "value": value.clamp(0.0, MAX_RATE).trunc() as i64}));
     }
     limits
 }
 
 /// An amount of dollars to the nanodollar, as it is counted here.
-fn dollars(amount: f64) -> Value {
-    let text = format!("{amount:.9}");
+pub fn dollars(amount: f64) -> Value {
+    let text = format!("{:.9}", amount.clamp(0.0, MAX_DOLLARS));
     let text = text.trim_end_matches('0').trim_end_matches('.');
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -259,7 +292,8 @@ mod tests {
             {"max_budget": 10, "spend": 3, "budget_duration": "30d", "budget_reset_at": "2026-12-01T00:00:00"},
             {"max_budget": 10, "spend": 3, "budget_duration": "30d", "budget_reset_at": "2026-12-05T13:37:00.5"},
             {"max_budget": 10, "spend": 3, "budget_duration": "1d", "budget_reset_at": "2026-11-30T00:00:00"},
-            {"max_budget": 0.1, "spend": 12.5}, {"spend": 3}]}"#;
+            {"max_budget": 0.1, "spend": 12.5}, {"spend": 3},
+            {"max_budget": 10, "spend": 4, "budget_duration": "7d"}, {"max_budget": 1e12, "spend": -1}]}"#;
         let node = words::config::node::Node::from_json(text.as_bytes()).unwrap();
         let rows = InputAt::root(&node, 0).member("rows").unwrap().items();
         let mut import = Import {
@@ -270,7 +304,7 @@ mod tests {
         let limits: Vec<Value> = rows
             .into_iter()
             .map(|own| {
-                usage_limit(&mut import, &Columns { own, budget: None }, "k")
+                usage_limit(&mut import, &Columns { own, budget: None, mark: "k".to_owned() }, "k")
                     .map(Value::Object)
                     .unwrap_or_default()
             })
@@ -285,6 +319,8 @@ mod tests {
             {"type": "cost", "credit_limit": 10, "periodic_reset_days": 1, "next_usage_reset_at": "2026-11-30T00:00:00Z"},
             {"type": "cost", "credit_limit": 0.1, "used_before": {"amount": 12.5}},
             null,
+            {"type": "cost", "credit_limit": 10, "used_before": {"amount": 4}},
+            {"type": "cost", "credit_limit": 9_000_000_000_i64},
         ]);
         assert_eq!(Value::Array(limits), wanted);
     }

@@ -22,8 +22,14 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Whether a text looks like such a value. Keys and names of models do not.
+/// Whether a text looks like such a value. Keys do not, nor do names of models, which begin with a provider.
 pub fn is_encrypted(text: &str) -> bool {
+    let has_provider = text.split_once('/').is_some_and(|(provider, _)| {
+        provider.len() > 2 && provider.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '-'))
+    });
+    if has_provider {
+        return false;
+    }
     text.starts_with(GCM) || (text.len() >= 54 && boxed(text).is_some_and(|bytes| bytes.len() > MIN_BOX))
 }
 

@@ -5,22 +5,21 @@
 use super::super::super::key_table::{Key, dropped, read};
 use super::super::super::report::Taken;
 
+const OF_USER: &str = "policies/rate-limits over all keys of the user";
 const TIMES: &str = "when it was made and changed there; records here have their own times";
 const PARALLEL: &str = "no limit counts the requests at the same time";
-const PER_MODEL: &str = "a policy that groups by api_key and model limits each model (docs/limits.md)";
+const PER_MODEL: &str = "no key that it limits is made; a policy that groups by api_key and model limits each model (docs/limits.md)";
 const PAST: &str = "what was used before is in no analytics here; a budget has it as used_before";
 const PERMISSIONS: &str =
     "rights to MCP servers, agents and stores of vectors; here scopes of keys (docs/keys.md)";
 const ROUTER: &str =
     "a config per key or team: defaults.config_id of the key, with a config that says it (docs/config.md)";
-const GUARDED: &str = "guardrails of a workspace, or of the config of a key (docs/guardrails.md)";
+const GUARDED: &str = "no key that has them is made; guardrails of a workspace, or of the config of a key, are the same (docs/guardrails.md)";
 const NO_CACHE_CONTROL: &str = "what a client may say of the cache is the same for all (docs/cache.md)";
 const PERSON: &str = "persons are invited, with a role (POST /v1/admin/users/invites, docs/keys.md)";
 const ROTATION: &str = "no key is rotated by itself; POST /v1/api-keys/{id}/rotate does it (docs/keys.md)";
 const TAGS: &str = "budgets of tags: a policy that groups by a member of the metadata (docs/limits.md)";
-const PROJECTS: &str =
-    "projects: a workspace of their own, or a policy by a member of the keys' metadata (docs/limits.md)";
-const PROMISED: &str = "allowed_models of keys is a list of the key's own; a narrower one for a person is a key of its own (docs/keys.md)";
+const PROJECTS: &str = "the models of a project narrow its keys'; of one that is blocked or has limits no key is made: a workspace has them (docs/limits.md)";
 
 /// The columns, by the tables of the input.
 pub const COLUMNS: [Key; 184] = [
@@ -46,7 +45,11 @@ pub const COLUMNS: [Key; 184] = [
     read("LiteLLM_BudgetTable[].tpd_limit", Taken::Exact, "rate_limits of whatever names it"),
     dropped("LiteLLM_BudgetTable[].max_parallel_requests", PARALLEL),
     dropped("LiteLLM_BudgetTable[].model_max_budget.**", PER_MODEL),
-    dropped("LiteLLM_BudgetTable[].allowed_models", PROMISED),
+    read(
+        "LiteLLM_BudgetTable[].allowed_models",
+        Taken::Exact,
+        "allowed_models of the keys of whatever names it",
+    ),
     dropped(
         "LiteLLM_BudgetTable[].temp_budget_increase",
         "raise of a usage limit is the same for a while (docs/limits.md)",
@@ -91,14 +94,14 @@ pub const COLUMNS: [Key; 184] = [
     read("LiteLLM_VerificationToken[].metadata.*", Taken::Exact, "defaults.metadata of the key"),
     dropped(
         "LiteLLM_VerificationToken[].metadata.**",
-        "only texts are metadata of requests; limits, guardrails and loggers in it are LiteLLM's own (docs/limits.md, docs/guardrails.md)",
+        "only texts are metadata of requests; what LiteLLM reads of it is not, and with limits or guardrails in it no key is made (docs/limits.md)",
     ),
     read("LiteLLM_VerificationToken[].blocked", Taken::Exact, "no key is made of it"),
     read("LiteLLM_VerificationToken[].budget_id", Taken::Exact, "the limits of its budget"),
     read(
         "LiteLLM_VerificationToken[].allowed_routes",
         Taken::Different,
-        "the scope completions.write of the key",
+        "the scope completions.write of the key, where it may call all that calls models; else no key is made",
     ),
     dropped("LiteLLM_VerificationToken[].key_type", "is in allowed_routes, which says what the key may call"),
     dropped(
@@ -121,10 +124,15 @@ pub const COLUMNS: [Key; 184] = [
     dropped("LiteLLM_VerificationToken[].policies", GUARDED),
     dropped("LiteLLM_VerificationToken[].allowed_cache_controls", NO_CACHE_CONTROL),
     dropped("LiteLLM_VerificationToken[].budget_limits.**", PER_MODEL),
-    dropped("LiteLLM_VerificationToken[].project_id", PROJECTS),
-    dropped(
+    read(
+        "LiteLLM_VerificationToken[].project_id",
+        Taken::Different,
+        "allowed_models of the key, together with its project's",
+    ),
+    read(
         "LiteLLM_VerificationToken[].organization_id",
-        "the organization of a key counts by its team; a key without a team is in no budget of one",
+        Taken::Exact,
+        "allowed_models of the key, together with its organization's; without a team of one that has limits no key is made",
     ),
     dropped(
         "LiteLLM_VerificationToken[].soft_budget_cooldown",
@@ -141,7 +149,7 @@ pub const COLUMNS: [Key; 184] = [
     dropped("LiteLLM_VerificationToken[].updated_by", TIMES),
     dropped("LiteLLM_VerificationToken[].settings_updated_at", TIMES),
     read("LiteLLM_TeamTable[].team_id", Taken::Exact, "a workspace"),
-    read("LiteLLM_TeamTable[].team_alias", Taken::Exact, "the name and slug of the workspace"),
+    read("LiteLLM_TeamTable[].team_alias", Taken::Exact, "the name of the workspace"),
     read("LiteLLM_TeamTable[].max_budget", Taken::Exact, "usage_limits of the workspace: credit_limit"),
     read("LiteLLM_TeamTable[].soft_budget", Taken::Exact, "usage_limits of the workspace: alert_threshold"),
     read(
@@ -165,7 +173,7 @@ pub const COLUMNS: [Key; 184] = [
     read("LiteLLM_TeamTable[].metadata.*", Taken::Exact, "defaults.metadata of the workspace"),
     dropped(
         "LiteLLM_TeamTable[].metadata.**",
-        "only texts are metadata of requests; limits, guardrails and loggers in it are LiteLLM's own (docs/limits.md, docs/guardrails.md)",
+        "only texts are metadata of requests; what LiteLLM reads of it is not, and with limits or guardrails in it no key is made (docs/limits.md)",
     ),
     read("LiteLLM_TeamTable[].budget_id", Taken::Exact, "the limits of its budget"),
     dropped(
@@ -187,7 +195,11 @@ pub const COLUMNS: [Key; 184] = [
         "LiteLLM_TeamTable[].access_group_ids",
         "name the models in allowed_models of the keys (docs/keys.md)",
     ),
-    dropped("LiteLLM_TeamTable[].default_team_member_models", PROMISED),
+    read(
+        "LiteLLM_TeamTable[].default_team_member_models",
+        Taken::Exact,
+        "allowed_models of the keys of members who have no list of their own",
+    ),
     dropped("LiteLLM_TeamTable[].budget_limits.**", PER_MODEL),
     dropped(
         "LiteLLM_TeamTable[].model_id",
@@ -221,12 +233,12 @@ pub const COLUMNS: [Key; 184] = [
     ),
     read(
         "LiteLLM_UserTable[].spend",
-        Taken::Exact,
+        Taken::Different,
         "policies/usage-limits over the user's own keys: used_before",
     ),
-    read("LiteLLM_UserTable[].rpm_limit", Taken::Exact, "policies/rate-limits over the user's own keys"),
-    read("LiteLLM_UserTable[].tpm_limit", Taken::Exact, "policies/rate-limits over the user's own keys"),
-    read("LiteLLM_UserTable[].tpd_limit", Taken::Exact, "policies/rate-limits over the user's own keys"),
+    read("LiteLLM_UserTable[].rpm_limit", Taken::Exact, OF_USER),
+    read("LiteLLM_UserTable[].tpm_limit", Taken::Exact, OF_USER),
+    read("LiteLLM_UserTable[].tpd_limit", Taken::Exact, OF_USER),
     dropped("LiteLLM_UserTable[].max_parallel_requests", PARALLEL),
     dropped("LiteLLM_UserTable[].model_max_budget.**", PER_MODEL),
     read("LiteLLM_UserTable[].models", Taken::Exact, "allowed_models of the user's own keys"),

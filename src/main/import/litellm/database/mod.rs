@@ -1,13 +1,16 @@
 //! LiteLLM's database: teams, users, keys, budgets and what was spent of them, and what a file could have as well.
 //!
-//! `rows` reads it into an input like that of a file; the others take that over: `tokens` the keys, `teams` teams and organizations,
-//! `people` users and end users, `budget` what limits, `allowed` which models. What becomes of each column is in `columns`.
+//! `rows` reads it into an input like that of a file; the others take that over: `tokens` the keys that `gate` lets through, `teams` teams and organizations,
+//! `people` users and end users, `budget` what limits, `reserved` what cannot, `allowed` which models, `marks` whose an object is. What becomes of each column is in `columns`.
 
 mod allowed;
 mod budget;
 mod ciphertext;
 pub mod columns;
+mod gate;
+mod marks;
 mod people;
+mod reserved;
 mod rows;
 mod teams;
 mod tokens;
@@ -25,28 +28,42 @@ struct Tables<'n> {
     root: &'n InputAt<'n>,
     /// The rows of `LiteLLM_BudgetTable`, by their ids.
     budgets: BTreeMap<String, InputAt<'n>>,
+    organizations: BTreeMap<String, InputAt<'n>>,
+    projects: BTreeMap<String, InputAt<'n>>,
+    /// Whether the budgets of users limit their keys of teams too.
+    has_user_budgets_for_teams: bool,
 }
 
 impl<'n> Tables<'n> {
-    fn new(root: &'n InputAt<'n>) -> Self {
-        let budgets = root.member("LiteLLM_BudgetTable").map(|table| table.items()).unwrap_or_default();
-        let budgets = budgets.into_iter().filter_map(|row| Some((row.text_of("budget_id")?, row)));
-        Self { root, budgets: budgets.collect() }
+    fn new(root: &'n InputAt<'n>, files: &[InputAt<'_>]) -> Self {
+        let by_id = |table: &str, column: &str| -> BTreeMap<String, InputAt<'n>> {
+            let rows = root.member(table).map(|table| table.items()).unwrap_or_default();
+            rows.into_iter().filter_map(|row| Some((row.text_of(column)?, row))).collect()
+        };
+        let is_on = |file: &InputAt<'_>, section: &str| {
+            let at =
+                file.member(section).and_then(|section| section.member("apply_user_budget_to_team_keys"));
+            at.is_some_and(|at| at.flag() == Some(true))
+        };
+        Self {
+            root,
+            budgets: by_id("LiteLLM_BudgetTable", "budget_id"),
+            organizations: by_id("LiteLLM_OrganizationTable", "organization_id"),
+            projects: by_id("LiteLLM_ProjectTable", "project_id"),
+            has_user_budgets_for_teams: files
+                .iter()
+                .any(|file| is_on(file, "general_settings") || is_on(file, "litellm_settings")),
+        }
     }
 
     fn rows(&self, table: &str) -> Vec<InputAt<'n>> {
         self.root.member(table).map(|table| table.items()).unwrap_or_default()
     }
 
-    /// The row whose column has this text.
-    fn row(&self, table: &str, column: &str, text: &str) -> Option<InputAt<'n>> {
-        self.rows(table).into_iter().find(|row| row.text_of(column).as_deref() == Some(text))
-    }
-
-    /// A row with the budget that it names.
-    fn columns(&self, row: &InputAt<'n>) -> Columns<'n> {
+    /// A row with the budget that it names. `mark`: of what the row limits.
+    fn columns(&self, row: &InputAt<'n>, mark: &str) -> Columns<'n> {
         let budget = row.text_of("budget_id").and_then(|id| self.budgets.get(&id).cloned());
-        Columns { own: row.clone(), budget }
+        Columns { own: row.clone(), budget, mark: mark.to_owned() }
     }
 }
 
@@ -60,16 +77,18 @@ pub fn is_database(root: &InputAt<'_>) -> bool {
 
 /// Takes a database over. `files`: all inputs, whose models may be in groups of access.
 pub fn import(import: &mut Import, root: &InputAt<'_>, files: &[InputAt<'_>]) {
-    let tables = Tables::new(root);
+    let tables = Tables::new(root, files);
     for row in tables.budgets.values() {
-        if let Some(at) = row.member("budget_id") {
-            import.findings.exact(&at, "the limits of whatever names it");
+        for name in ["budget_id", "allowed_models"] {
+            if let Some(at) = row.member(name) {
+                import.findings.exact(&at, "the limits of whatever names it");
+            }
         }
     }
     let groups = access_groups(import, &tables, files);
     let teams = teams::import(import, &tables, &groups);
-    let users = people::import(import, &tables, &groups, &teams);
-    tokens::import(import, &tables, &Owners { teams: &teams, users: &users, groups: &groups });
+    let people = people::import(import, &tables, &groups, &teams);
+    tokens::import(import, &tables, &Owners { teams: &teams, people: &people, groups: &groups });
     let others = root.member(rows::OTHERS).map(|others| others.entries()).unwrap_or_default();
     for (name, at) in others {
         import.findings.not_taken(&at, columns::of_table(name));
