@@ -21,20 +21,22 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The tables, as short as they can be.
-const SCHEMA: &str = r#"
+pub(crate) const SCHEMA: &str = r#"
 CREATE TABLE "LiteLLM_BudgetTable" (budget_id text PRIMARY KEY, max_budget float8, soft_budget float8, max_parallel_requests int,
   tpm_limit bigint, rpm_limit bigint, model_max_budget jsonb, budget_duration text, budget_reset_at timestamp(3), created_by text);
 CREATE TABLE "LiteLLM_OrganizationTable" (organization_id text PRIMARY KEY, organization_alias text, budget_id text, metadata jsonb
   DEFAULT '{}', models text[], spend float8 DEFAULT 0);
 CREATE TABLE "LiteLLM_TeamTable" (team_id text PRIMARY KEY, team_alias text, organization_id text, members_with_roles jsonb DEFAULT '{}',
   metadata jsonb DEFAULT '{}', max_budget float8, spend float8 DEFAULT 0, models text[], tpm_limit bigint, rpm_limit bigint,
-  budget_duration text, budget_reset_at timestamp(3), blocked boolean DEFAULT false);
+  budget_duration text, budget_reset_at timestamp(3), blocked boolean DEFAULT false, default_team_member_models text[]);
 CREATE TABLE "LiteLLM_UserTable" (user_id text PRIMARY KEY, user_email text, user_role text, max_budget float8, spend float8 DEFAULT 0,
   models text[], tpm_limit bigint, rpm_limit bigint, budget_duration text, budget_reset_at timestamp(3), metadata jsonb DEFAULT '{}');
 CREATE TABLE "LiteLLM_VerificationToken" (token text PRIMARY KEY, key_name text, key_alias text, spend float8 DEFAULT 0, expires
   timestamp(3), models text[], aliases jsonb DEFAULT '{}', user_id text, team_id text, permissions jsonb DEFAULT '{}', metadata jsonb
   DEFAULT '{}', blocked boolean, tpm_limit bigint, rpm_limit bigint, max_budget float8, budget_duration text, budget_reset_at
-  timestamp(3), budget_id text, created_at timestamp(3) DEFAULT now());
+  timestamp(3), budget_id text, allowed_routes text[], project_id text, organization_id text, created_at timestamp(3) DEFAULT now());
+CREATE TABLE "LiteLLM_ProjectTable" (project_id text PRIMARY KEY, team_id text, budget_id text, models text[], blocked boolean
+  DEFAULT false);
 CREATE TABLE "LiteLLM_EndUserTable" (user_id text PRIMARY KEY, alias text, spend float8 DEFAULT 0, budget_id text, blocked boolean
   DEFAULT false);
 CREATE TABLE "LiteLLM_TeamMembership" (user_id text, team_id text, spend float8 DEFAULT 0, budget_id text);
@@ -45,7 +47,7 @@ CREATE TABLE "LiteLLM_SpendLogs" (request_id text PRIMARY KEY, spend float8);
 "#;
 
 /// Under which the models of the database are encrypted.
-const SALT: &str = "sk-salt-0123456789";
+pub(crate) const SALT: &str = "sk-salt-0123456789";
 /// Made of them as LiteLLM does: `openai/gpt-4o`.
 const SEALED_MODEL: &str = "6kKjQDagKM7zZW1IGTB0UskIWrbQi2g6gTdSFjiX4IWahCN2fKN6hgEmIM1KHoc_xYYmhS0=";
 
@@ -57,7 +59,7 @@ fn text_of(number: usize) -> String {
     format!("sk-litellm-{number:05}-abcdefghijklmnop")
 }
 
-fn sha256(text: &str) -> String {
+pub(crate) fn sha256(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -165,7 +167,7 @@ INSERT INTO "LiteLLM_SpendLogs" VALUES ('r1', 0.01);
 }
 
 /// The commands of the page, without the first word: the dry run, and what makes the objects.
-fn commands() -> [Vec<String>; 2] {
+pub(crate) fn commands() -> [Vec<String>; 2] {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/moving/litellm.md");
     let page = std::fs::read_to_string(page).unwrap();
     let lines = page.lines().filter(|line| line.starts_with("turnpike import litellm config.yaml --db-env"));
@@ -175,7 +177,7 @@ fn commands() -> [Vec<String>; 2] {
 }
 
 /// Runs a command of the page on a file in the folder. The second value is the report.
-fn import(gateway: &Gateway, url: &str, folder: &Path, command: &[String]) -> (Finished, Value) {
+pub(crate) fn import(gateway: &Gateway, url: &str, folder: &Path, command: &[String]) -> (Finished, Value) {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let mut arguments: Vec<String> = command
         .iter()
@@ -200,18 +202,27 @@ fn import(gateway: &Gateway, url: &str, folder: &Path, command: &[String]) -> (F
     (finished, serde_json::from_str(&text).unwrap_or_default())
 }
 
-async fn shown(gateway: &Gateway, path: &str) -> Value {
+pub(crate) async fn shown(gateway: &Gateway, path: &str) -> Value {
     let response = gateway.control(Method::GET, path).send().await.unwrap();
     assert_eq!(response.status(), 200, "{path}");
     response.json().await.unwrap()
 }
 
-async fn chat(gateway: &Gateway, key: &str, body: &Value) -> StatusCode {
+/// The object of a list that has this name.
+pub(crate) async fn named(gateway: &Gateway, list: &str, name: &str) -> Value {
+    let list = shown(gateway, &format!("{list}?page_size=1000")).await;
+    let mut found = list["data"].as_array().unwrap().iter().filter(|object| object["name"] == name);
+    let object = found.next().unwrap_or_else(|| panic!("{name}: {list}")).clone();
+    assert!(found.next().is_none(), "two have the name {name}");
+    object
+}
+
+pub(crate) async fn chat(gateway: &Gateway, key: &str, body: &Value) -> StatusCode {
     let call = client().post(format!("{}/v1/chat/completions", gateway.data_url())).bearer_auth(key);
     call.header("x-gateway-provider", "@emulator").json(body).send().await.unwrap().status()
 }
 
-fn hello() -> Value {
+pub(crate) fn hello() -> Value {
     json!({"model": "gpt-4o", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
 }
 
@@ -234,12 +245,12 @@ async fn budgets_are_as_they_were(gateway: &Gateway, resets: &Resets) {
         assert_eq!(key["allowed_models"], models, "{number}");
         assert_eq!(key["defaults"]["metadata"]["app"], format!("a{number}"));
     }
-    let team = shown(gateway, "/v1/admin/workspaces/Team-0").await;
+    let team = named(gateway, "/v1/admin/workspaces", "Team 0").await;
     let budget = &team["usage_limits"][0];
     assert_eq!((&budget["credit_limit"], &budget["used_before"]["amount"]), (&json!(1000), &json!(12.34)));
     assert_eq!(budget["next_usage_reset_at"], format!("{}T00:00:00.000Z", resets.week));
     assert_eq!(team["defaults"]["metadata"]["cost_center"], "c0");
-    let person = shown(gateway, "/v1/policies/usage-limits/litellm-user-ann").await;
+    let person = named(gateway, "/v1/policies/usage-limits", "The user ann of LiteLLM").await;
     assert_eq!((&person["credit_limit"], &person["used_before"]["amount"]), (&json!(5), &json!(1.25)));
     assert_eq!(person["next_usage_reset_at"], format!("{}T00:00:00.000Z", resets.month));
 }
@@ -356,18 +367,24 @@ async fn keys_of_the_database_may_be_those_of_the_settings() {
     }
     assert!(!std::fs::read_to_string(at("report.json")).unwrap().contains(SEALED_MODEL));
 
-    // Those without an end are keys of the settings, with their budgets and what was spent.
-    assert!(
-        server.sql(
-            &name,
-            "UPDATE \"LiteLLM_VerificationToken\" SET expires = NULL WHERE key_alias LIKE 'key-%'"
-        )
-    );
+    // Nor those without an end, whose teams and owners have limits that settings have not.
+    let endless = "UPDATE \"LiteLLM_VerificationToken\" SET expires = NULL WHERE key_alias LIKE 'key-%'";
+    assert!(server.sql(&name, endless));
     let arguments = ["import", "litellm", "--db", &url, "--out", &out, "--force"];
     let finished = turnpike_with(&arguments, &[("LITELLM_SALT_KEY", SALT)]);
     assert!(finished.code == Some(0), "{finished:?}");
     let settings = std::fs::read_to_string(&out).unwrap();
+    assert!(!settings.contains("sha256"), "{settings}");
+
+    // Without limits above them they are keys of the settings, with their budgets and what was spent.
+    let free = "UPDATE \"LiteLLM_TeamTable\" SET max_budget = NULL, rpm_limit = NULL; UPDATE \"LiteLLM_UserTable\" SET max_budget = NULL; \
+                UPDATE \"LiteLLM_OrganizationTable\" SET budget_id = NULL; DELETE FROM \"LiteLLM_TeamMembership\"";
+    assert!(server.sql(&name, free));
+    let finished = turnpike_with(&arguments, &[("LITELLM_SALT_KEY", SALT)]);
+    assert!(finished.code == Some(0), "{finished:?}");
+    let settings = std::fs::read_to_string(&out).unwrap();
     assert_eq!(settings.matches("sha256: ").count(), KEYS);
+    assert_eq!(settings.matches("workspace: default").count(), KEYS);
     assert!(settings.contains(&sha256(&text_of(999))) && settings.contains("amount: 9.76"), "{settings}");
     let checked = turnpike_with(&["check", "-c", &out], &[("OPENAI_API_KEY", "sk-openai-0123456789")]);
     assert!(checked.code == Some(0), "{checked:?}");

@@ -91,6 +91,7 @@ mod house;
 mod http2;
 mod import;
 mod import_database;
+mod import_odd_rows;
 mod integrations;
 mod key_commands;
 mod killed_gateway;
