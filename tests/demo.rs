@@ -7,11 +7,15 @@ use crate::support::packages::{self, ready};
 use crate::support::process_output::ProcessOutput;
 use crate::support::report;
 use crate::support::wait::{until, until_blocking};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// Held while a demo looks for free ports and takes them, so that no other test takes one in between.
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// A demo that runs; it is killed when this is dropped.
 struct Demo {
@@ -44,6 +48,7 @@ impl Demo {
     }
 
     fn start_with(variables: &[(&str, &str)]) -> Self {
+        let _starting = STARTING.lock();
         let [temporary, state] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
         command.args(["run", "--demo"]).env("TMPDIR", temporary.path()).env("STATE_DIRECTORY", state.path());
@@ -151,7 +156,9 @@ async fn it_has_settings_of_its_own() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     // A port of the shipped settings that is taken, by this test or by another process: the demo has three that are free.
+    let starting = STARTING.lock();
     let _taken = TcpListener::bind("127.0.0.1:8788");
+    drop(starting);
     let demo = Demo::start();
     let port = demo.control().strip_prefix("http://127.0.0.1:").unwrap();
     assert!(port.parse::<u16>().is_ok_and(|port| port != 8788), "{}", demo.console);
