@@ -3,7 +3,7 @@
 //! More by day than by night, fewer at the weekend; some that were retried, refused, denied, broken off or that have no price. What a row
 //! costs is what the prices in force say of its tokens.
 
-use super::objects::{Team, TeamKey};
+use super::objects::{DemoTeam, TeamKey};
 use fastrand::Rng;
 use jiff::Timestamp;
 use knowledge::price::{Charge, Cost, PriceBook};
@@ -95,7 +95,7 @@ impl Outcome {
 ///
 /// # Errors
 /// There is no ledger, or it takes no more.
-pub fn write(shared: &Shared, teams: &[Team]) -> Result<(), String> {
+pub fn write(shared: &Shared, teams: &[DemoTeam]) -> Result<(), String> {
     let ledger = shared.ledger().ok_or("this gateway keeps no logs")?;
     let prices = shared.prices.load();
     let mut maker = Maker { ledger, prices: &prices, rng: Rng::with_seed(SEED) };
@@ -146,7 +146,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// A request that began at this time.
-    fn row(&mut self, teams: &[Team], at: i64) -> Option<Row> {
+    fn row(&mut self, teams: &[DemoTeam], at: i64) -> Option<Row> {
         let team = self.rng.choice(teams)?;
         let key = self.rng.choice(&team.keys)?;
         let (vendor, model) = *self.rng.choice(team.models)?;
@@ -237,7 +237,13 @@ impl Maker<'_> {
 }
 
 /// Who sent it, and where it went.
-fn of(team: &Team, key: &TeamKey, person: &'static str, to: (&'static str, &'static str), row: Row) -> Row {
+fn of(
+    team: &DemoTeam,
+    key: &TeamKey,
+    person: &'static str,
+    to: (&'static str, &'static str),
+    row: Row,
+) -> Row {
     let (vendor, model) = to;
     let metadata = json!({"_user": person, "team": team.slug});
     Row {

@@ -10,7 +10,7 @@ mod traffic;
 use super::{logging, output, serve};
 use async_trait::async_trait;
 use memory::state::Shared;
-use objects::Team;
+use objects::DemoTeam;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::fs::DirBuilder;
@@ -141,7 +141,7 @@ impl DemoTask {
         self.demo.announce(&key);
         let Demo { control, emulator, .. } = self.demo;
         let made = tokio::task::spawn_blocking(move || objects::make(control, emulator, &key));
-        let teams: Arc<[Team]> = made.await.map_err(|why| why.to_string())??.into();
+        let teams: Arc<[DemoTeam]> = made.await.map_err(|why| why.to_string())??.into();
         if let Some(key) = teams.iter().flat_map(|team| &team.keys).next() {
             output::print(format!("A client's   {}\n\n", key.text.expose()).as_bytes());
         }

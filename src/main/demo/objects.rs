@@ -9,7 +9,7 @@ use words::config::secret::Secret;
 
 /// A workspace, and who sends requests in it.
 #[derive(Debug)]
-pub struct Team {
+pub struct DemoTeam {
     pub slug: &'static str,
     pub workspace: Uuid,
     /// The slug of the config that its requests name.
@@ -73,7 +73,7 @@ pub const CONFIG: &str = "main";
 ///
 /// # Errors
 /// What the gateway refuses.
-pub fn make(control: SocketAddr, emulator: SocketAddr, key: &str) -> Result<Vec<Team>, String> {
+pub fn make(control: SocketAddr, emulator: SocketAddr, key: &str) -> Result<Vec<DemoTeam>, String> {
     let connection = Connection {
         url: Some(format!("http://{control}")),
         key: Some(Secret::new(key)),
@@ -95,7 +95,7 @@ impl Maker {
         self.api.call("POST", path, &[], Some(&body)).map_err(|why| format!("{path}: {why}"))
     }
 
-    fn team(&self, plan: &Plan) -> Result<Team, String> {
+    fn team(&self, plan: &Plan) -> Result<DemoTeam, String> {
         let body = json!({"name": plan.name, "slug": plan.slug, "description": "A team of the demo."});
         let workspace = id(&self.post("/v1/admin/workspaces", body)?)?;
         self.providers(workspace)?;
@@ -104,7 +104,7 @@ impl Maker {
         let keys = plan.keys.iter().map(|(name, dollars)| self.key(name, *dollars, workspace));
         let keys = keys.collect::<Result<_, _>>()?;
         let Plan { slug, models, people, .. } = *plan;
-        Ok(Team { slug, workspace, config: CONFIG, models, people, keys })
+        Ok(DemoTeam { slug, workspace, config: CONFIG, models, people, keys })
     }
 
     /// Two that respond, and one that nobody listens for.

@@ -1,6 +1,6 @@
 //! The live traffic of a demo: requests at a modest rate to the data port, as clients send them, good and bad ones.
 
-use super::objects::{Team, TeamKey};
+use super::objects::{DemoTeam, TeamKey};
 use fastrand::Rng;
 use reqwest::{Client, Response};
 use serde_json::json;
@@ -37,7 +37,7 @@ const KINDS: [(&str, &str); 12] = [
 ///
 /// # Errors
 /// No client can be made.
-pub async fn send(data: SocketAddr, teams: &Arc<[Team]>) -> Result<(), String> {
+pub async fn send(data: SocketAddr, teams: &Arc<[DemoTeam]>) -> Result<(), String> {
     let client = Client::builder().timeout(TIMEOUT).no_proxy().build().map_err(|why| why.to_string())?;
     let places = Arc::new(Semaphore::new(RUNNING));
     let mut rng = Rng::new();
@@ -66,7 +66,7 @@ struct Request {
 }
 
 impl Request {
-    fn draw(rng: &mut Rng, teams: &[Team], number: usize) -> Option<Self> {
+    fn draw(rng: &mut Rng, teams: &[DemoTeam], number: usize) -> Option<Self> {
         let team = rng.choice(teams)?;
         let TeamKey { text, .. } = rng.choice(&team.keys)?;
         let person = rng.choice(team.people)?;

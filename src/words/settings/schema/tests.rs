@@ -6,7 +6,7 @@
 
 use super::build;
 use crate::config::Checks;
-use crate::settings::{Draft, SecretSources};
+use crate::settings::{Draft, SecretSources, SettingsSource};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
@@ -305,6 +305,7 @@ fn the_defaults_are_those_of_the_reader() {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let mut settings = Draft::read(&document.to_string(), &sources, &checks()).finish().ok()?;
         settings.hash.clear();
+        settings.source = SettingsSource::default();
         Some(format!("{settings:?}"))
     };
     let mut compared = 0;
