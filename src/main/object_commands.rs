@@ -253,7 +253,10 @@ mod tests {
             path("nothing at all")
                 .is_err_and(|why| why.contains("there are ") && why.contains("virtual-keys"))
         );
-        assert_eq!(path("audit-logs"), Err("audit-logs cannot be shown".to_owned()));
+        assert_eq!(path("audit-logs").as_deref(), Ok("/v1/audit-logs/a%2Fb"));
+        let entries = FoundKind::new("audit-logs").unwrap();
+        let deleted = entries.one(entries.kind.delete, "a", "deleted");
+        assert_eq!(deleted, Err("audit-logs cannot be deleted".to_owned()));
         assert!(path("prompts//versions").is_err());
     }
 }

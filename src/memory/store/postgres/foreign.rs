@@ -167,6 +167,7 @@ mod tests {
         }
         let refused = read_tables(&url, "--db", "other", "X_", &["X_D"]).unwrap_err().to_string();
         assert!(refused.contains("read-only"), "{refused}");
+        assert!(server.sql(database, "DROP VIEW other.\"X_D\""));
         // No number of JSON that can be counted with.
         let text = "CREATE TABLE other.\"X_E\" (id text, m jsonb); INSERT INTO other.\"X_E\" VALUES ('e1', '{\"n\": 1e400}')";
         assert!(server.sql(database, text));
