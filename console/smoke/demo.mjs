@@ -88,7 +88,7 @@ async function developer(browser) {
   await signIn(page, made.key);
   await page.goto('/console/providers');
   await page.getByRole('link', { name: '@openai', exact: true }).click();
-  await page.getByLabel('Model', { exact: true }).focus();
+  await page.getByRole('button', { name: 'List models' }).click();
   await page.getByLabel(/Model, of [1-9][0-9]*/).fill('gpt-4o-mini');
   await page.getByRole('button', { name: 'Test now' }).click();
   await page.getByText('responds').first().waitFor();
