@@ -35,7 +35,7 @@ BEYOND_A_SCHEMA = [
     ("expires_at|rotation_policy.*", "must be in the future"),
     (r"(.*\.)?alert_threshold", "must be below credit_limit"),
     (r"(.*\.)?raise\.amount", "must be above 0"),
-    (r"(.*\.)?raise\.amount", "must be at most"),
+    (r"(.*\.)?(raise|used_before)\.amount", "must be at most"),
     (r"(.*\.)?raise", "needs credit_limit"),
     (r"alert_emails\[\d+\]", "must be an address"),
     (r"(.*\.)?periodic_reset_days", "cannot be combined"),
