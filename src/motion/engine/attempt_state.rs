@@ -26,7 +26,8 @@ pub struct AttemptFacts {
 pub struct AttemptState {
     /// When the gateway began to fetch credentials or to connect.
     pub sent_at: Option<Instant>,
-    /// The request has left for the provider, all of it or its beginning: what comes of it may be charged, whether it is heard of or not.
+    /// The whole request was written to the provider's connection, or a streamed upload was begun: the provider may charge for it, with or
+    /// without a response.
     pub is_sent: bool,
     /// When the response's header was read.
     pub header_at: Option<Instant>,

@@ -460,7 +460,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether the provider has the request, for the attempt and for those who share its call.
+    /// Sets whether the provider has the request, for the attempt and for the requests that share its call.
     fn set_sent(&mut self, is_sent: bool) {
         self.state.is_sent = is_sent;
         self.sent.iter().for_each(|sent| sent.store(is_sent, Ordering::Release));
