@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn no_service_key_stands_in_an_entry() {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let yaml = "auth: {keys: [{name: a, key: key-one/1}, {name: b, key: key-two-2}]}\n";
         let keys = ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None);

@@ -100,7 +100,7 @@ mod tests {
     /// The findings of a file, each as `path: message`.
     fn findings(text: &str) -> Vec<String> {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let settings = Settings::parse(text, &sources, &checks);
         let settings = settings.unwrap_or_else(|problems| panic!("{}", report("t", &problems)));
         let found = problems(&settings, SystemTime::UNIX_EPOCH);

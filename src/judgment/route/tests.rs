@@ -122,7 +122,7 @@ pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) 
 /// # Errors
 /// That of a header that cannot be read.
 pub(super) fn with_headers<T>(headers: &HeaderMap, work: impl FnOnce(&Sources<'_>) -> T) -> Result<T, Error> {
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let sources = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);

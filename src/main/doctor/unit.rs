@@ -132,7 +132,7 @@ mod tests {
 
     fn settings(grace: u64, delay: u64) -> Settings {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let text = format!("server: {{grace_period_seconds: {grace}, drain_delay_seconds: {delay}}}");
         Settings::parse(&text, &sources, &checks).unwrap()
     }

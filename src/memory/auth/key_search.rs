@@ -161,7 +161,7 @@ mod tests {
     use words::settings::{SecretSources, Settings};
 
     fn keys(yaml: &str) -> ServiceKeys {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None)
     }

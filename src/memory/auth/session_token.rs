@@ -133,7 +133,7 @@ mod tests {
     use words::settings::{SecretSources, Settings};
 
     fn keys(secret: &str) -> ServiceKeys {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let yaml = format!(
             "auth: {{keys: [{{name: app, key: {secret}}}, {{name: other, key: other-key-0123456789}}]}}"
@@ -193,7 +193,7 @@ mod tests {
         let text = b"sk-litellm-1234567890";
         let digest = sha256(text);
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let yaml = format!("auth: {{keys: [{{name: moved, sha256: {hex}}}]}}");
         let settings = Settings::parse(&yaml, &sources, &checks).unwrap();
@@ -246,7 +246,7 @@ mod tests {
         let made = make(body, None, &pepper, at(0)).unwrap();
         let catalog = Catalog::default().with(&[Change::Put(Arc::new(made.record))], 1);
         let (stored, _) = StoredKeys::new(Some(pepper)).with(&catalog);
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let settings = Settings::parse("{}", &sources, &checks).unwrap();
         let keys = ServiceKeys::new(&settings, Arc::new(stored), None);

@@ -9,7 +9,7 @@ use words::settings::{SecretSources, Settings};
 const KEYS: &str = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b}]}\n";
 
 fn keys(yaml: &str) -> ServiceKeys {
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None)
 }
@@ -190,7 +190,7 @@ fn a_key_in_the_query_is_none_at_the_control_plane() {
 #[test]
 fn a_key_of_the_settings_acts_in_its_workspace() {
     let yaml = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b, workspace: team}, {name: c, key: service-c, workspace: gone}]}\n";
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse(yaml, &sources, &checks).unwrap();
     let default = uuid::Uuid::from_u128(1);

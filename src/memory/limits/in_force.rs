@@ -179,7 +179,7 @@ mod tests {
     fn a_raise_ends_by_itself() {
         let yaml = "auth: {keys: [{name: a, key: k-0123456789abcdef, usage_limits: [{credit_limit: 5, raise: \
                     {amount: 2, until: '2026-12-01T00:00:00Z'}}]}]}";
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let settings = Settings::parse(yaml, &sources, &checks).unwrap();
         let snapshot = SettingsSnapshot::new(settings, 1);
@@ -198,7 +198,7 @@ mod tests {
     /// Each set is made of the one before, with what has changed.
     #[test]
     fn a_set_made_of_the_one_before_is_that_of_all_records() {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let of_keys = |value: u64| {
             let limits =

@@ -92,7 +92,7 @@ pub struct Checks<'a> {
 
 impl Checks<'static> {
     /// No checks.
-    pub(crate) const NONE: Self =
+    pub const NONE: Self =
         Self { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
 }
 

@@ -123,7 +123,7 @@ mod tests {
     use crate::config::Checks;
 
     fn warnings(text: &str) -> Vec<String> {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         find(&Config::from_json(text.as_bytes(), &checks).unwrap(), false)
     }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_prompt_has_an_effect_where_one_is_rendered() {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let config = Config::from_json(br#"{"prompt_id":"p","virtual_key":"v"}"#, &checks).unwrap();
         assert_eq!((find(&config, true).len(), find(&config, false).len()), (0, 1));
     }

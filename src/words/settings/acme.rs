@@ -241,7 +241,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Settings, String> {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         Settings::parse(text, &sources, &checks).map_err(|problems| report("t", &problems))
     }
 

@@ -110,7 +110,7 @@ mod tests {
     use crate::settings::{SecretSources, Settings};
 
     fn cors(yaml: &str) -> Result<Option<Cors>, String> {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let settings = Settings::parse(&format!("cors: {yaml}\n"), &sources, &checks);
         settings.map(|settings| settings.cors).map_err(|problems| problems[0].to_string())

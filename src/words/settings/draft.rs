@@ -173,7 +173,7 @@ limits: {max_body_bytes: 1}
 
     fn draft() -> Draft {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         Draft::read(TEXT, &sources, &checks)
     }
 
@@ -206,7 +206,7 @@ listen: {data: ['${ADDRESS}']}
 store: {url: '${DATABASE}'}
 ";
         let sources = SecretSources { env: &|_| None, credential: &|_| Err("it is not there".to_owned()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let paths =
             |text: &str, used: &[&str]| match Draft::read_sections(text, &sources, &checks, used).finish() {
                 Ok(_) => Vec::new(),

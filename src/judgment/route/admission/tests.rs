@@ -22,7 +22,7 @@ fn snapshot() -> SettingsSnapshot {
 }
 
 fn snapshot_with(more: &str) -> SettingsSnapshot {
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let yaml = format!(
         "auth: {{keys: [{{name: tests, key: tp-tests-0123456789}}]}}\nlimits: {{max_body_bytes: {LIMIT}}}\n{more}"

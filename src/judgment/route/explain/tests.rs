@@ -22,7 +22,7 @@ const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"use
 
 /// The explanation of a chat request with this config, as JSON.
 fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let sources = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);

@@ -185,7 +185,7 @@ mod tests {
 
     fn settings(text: &str) -> Settings {
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         Settings::parse(text, &sources, &checks).unwrap()
     }
 

@@ -124,8 +124,7 @@ async fn a_name_of_models_is_found_in_its_workspace_then_in_the_organisation() {
     compiled.put(name("n4", None, "no name", "@all"), None).await;
     assert!(compiled.stored.routing_generation > before);
     let yaml = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-    let checks =
-        words::config::Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = words::config::Checks::NONE;
     let text = "providers: {p: {provider: openai}}\nmodels: {'gpt-4*': '@p'}";
     let settings = words::settings::Settings::parse(text, &yaml, &checks).unwrap();
     let found = |compiled: &Compiled, workspace, name: &str| {

@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn target() -> Arc<Target> {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let secrets = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let settings = Settings::parse("custom_hosts: {allow_private: true}", &secrets, &checks).unwrap();
         let snapshot = SettingsSnapshot::new(settings, 0);

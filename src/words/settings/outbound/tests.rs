@@ -9,7 +9,7 @@ fn read(text: &str, variables: &[(&str, &str)]) -> Result<Outbound, Vec<Problem>
         variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
     };
     let sources = SecretSources { env: &env, credential: &|_| Err(String::new()) };
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     Settings::parse(text, &sources, &checks).map(|settings| settings.outbound)
 }
 
@@ -119,7 +119,7 @@ fn mistakes_have_their_place() {
 #[test]
 fn a_provider_may_have_a_proxy_of_its_own_and_a_config_may_not() {
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let checks = Checks::NONE;
     let text = "providers:\n  a: {provider: openai, proxy: 'http://u:p@h:1'}\n  b: {provider: openai, proxy: none}\n";
     let settings = Settings::parse(text, &sources, &checks).unwrap();
     let shown = |slug: &str| settings.providers[slug].policies.proxy.as_ref().unwrap().to_string();
