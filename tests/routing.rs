@@ -7,7 +7,7 @@ use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
 use crate::faults::observed::ObservedResponse;
 use crate::support::client::{client, new_trace};
 use crate::support::provider::Provider;
-use crate::support::settings::KEY;
+use crate::support::settings::{KEY, OPERATOR_KEY, STANDARD};
 use crate::support::{Gateway, gateway};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -373,4 +373,35 @@ async fn a_slow_target_is_hedged_and_dropped_when_it_loses() {
     let response = send_chat(&gateway, &config).await;
     assert_eq!(response.header(INDEX), "config.targets[0]", "hedged beyond the ratio");
     assert!(emulator_requests(&gateway, &format!("{trace}-quick")).await.is_empty());
+}
+
+/// The patterns of a saved config are checked when it is saved, and made when a request needs them.
+#[tokio::test]
+async fn a_saved_config_routes_by_its_patterns() {
+    let gateway = Gateway::start(STANDARD);
+    let save = async |pattern: &str| {
+        let condition = json!({"query": {"metadata.team": {"$regex": pattern}}, "then": "a"});
+        let strategy = json!({"mode": "conditional", "conditions": [condition], "default": "b"});
+        let target = |name: &str| json!({"name": name, "provider": "@emulator"});
+        let config = json!({"strategy": strategy, "targets": [target("a"), target("b")]});
+        let call = client().post(format!("{}/v1/configs", gateway.control_url()));
+        let call = call.header("x-gateway-api-key", OPERATOR_KEY);
+        let response =
+            call.json(&json!({"name": "c", "slug": "by-team", "config": config})).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let (status, problem) = save("^(x").await;
+    assert!(status == 400 && problem.contains("conditions[0].query.metadata.team.$regex"), "{problem}");
+    let (status, saved) = save("^[a-m]+[0-9]{1,3}$").await;
+    assert_eq!(status, 200, "{saved}");
+    for (team, wanted) in
+        [("abc12", "config.targets[0]"), ("xyz12", "config.targets[1]"), ("abc12", "config.targets[0]")]
+    {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", "by-team");
+        let call = call.header("x-gateway-metadata", json!({"team": team}).to_string());
+        let response = call.json(&body(false, false)).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{team}");
+        assert_eq!(response.headers()[INDEX], *wanted, "{team}");
+    }
 }

@@ -178,7 +178,7 @@ fn may_change(client: &ClientIdentity) -> Result<(), Error> {
 /// # Errors
 /// 400 with all problems.
 fn check(call: &Call, draft: &Draft<'_>) -> Result<ModelEntry, Error> {
-    let entry = read_model(&draft.body, &call.snapshot.hosts).map_err(Error::invalid_body)?;
+    let entry = read_model(&draft.body, &call.snapshot.hosts, false).map_err(Error::invalid_body)?;
     let workspace = draft.record.workspace;
     let directory = call.snapshot.directory(workspace);
     let missing = match &entry.route {
@@ -240,7 +240,7 @@ mod tests {
     fn a_key_of_a_workspace_sees_no_entries_for_others_nor_whom_one_is_for() {
         let yaml = "auth: {keys: [{name: vip, key: tp-vip-0123456789}]}\nproviders: {a: {provider: openai, api_key: k}}\n\
                     models: {fast: {to: '@a', keys: [vip]}, reserved: {to: '@a', workspaces: [red]}}";
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let snapshot = SettingsSnapshot::new(Settings::parse(yaml, &sources, &checks).unwrap(), 0);
         let visible = |client: &ClientIdentity| -> Vec<(Value, Value)> {

@@ -140,7 +140,7 @@ fn with_sources(
 
 /// What providers say of names and accounts.
 fn checks() -> Checks<'static> {
-    Checks { provider: &provider::check_name, account: &provider::check_account, custom_host: &|_| Ok(()) }
+    Checks { provider: &provider::check_name, account: &provider::check_account, ..Checks::NONE }
 }
 
 fn draft(file: &Path) -> Result<Draft, SettingsError> {

@@ -54,6 +54,7 @@ pub(crate) fn check_object(
         provider: &provider::check_name,
         account: &provider::check_account,
         custom_host: &custom_host,
+        ..Checks::NONE
     };
     let mut problems: Vec<Problem> = match Config::from_json(config.to_string().as_bytes(), &checks) {
         Ok(config) => config_hooks::problems(&config),

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 use words::config::account::Account;
 use words::config::headers::GatewayHeaders;
+use words::config::pattern::PatternBudget;
 use words::config::policies::Policies;
 use words::config::secret::Secret;
 use words::config::strategy::{Mode, Strategy};
@@ -92,7 +93,21 @@ impl<'a> Sources<'a> {
     pub fn may_have_patterns(&self) -> bool {
         // A backslash: any name may be written with escapes.
         let names = |text: &str| ["regex", "jsonSchema", "\\"].iter().any(|name| text.contains(name));
-        self.gateway_headers.config.is_some_and(names)
+        let has_unmade = |config: &Config| !config.has_made_patterns();
+        self.gateway_headers.config.is_some_and(names) || self.saved_config().is_some_and(has_unmade)
+    }
+
+    /// The saved config, or that of a name of models, which the request means.
+    fn saved_config(&self) -> Option<&'a Config> {
+        let find = |id: &str| self.directory.config(id).map(|(config, _)| config);
+        if let Some(config) = self.names.config {
+            return find(config.id);
+        }
+        match self.names.used.map(|used| &used.entry.route) {
+            Some(ModelRoute::Saved(id)) => find(id),
+            Some(ModelRoute::Inline(config)) => Some(config),
+            _ => find(self.gateway_headers.config?),
+        }
     }
 
     /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come
@@ -206,7 +221,8 @@ fn compile_with(sources: &Sources<'_>, hooks: Option<ConfigHooks<'_>>) -> Result
     let config_name = source.id.unwrap_or_else(|| format!("inline-{:08x}", hash as u32));
     let config_warnings = unused_keys::find(&source.config, sources.prompt.is_some()).into();
     let by = source.by;
-    let compiler = Compiler { sources, by, config_name, hash, config_warnings, hooks };
+    let patterns = PatternBudget::default();
+    let compiler = Compiler { sources, by, config_name, hash, config_warnings, hooks, patterns };
     let root = compiler.node(&source.config, &Policies::default(), None, "config".to_owned())?;
     let hook_bytes = compiler.hooks.map_or(Ok(0), ConfigHooks::finish)?;
     Ok(CompiledConfig::new(root, source.saved).with_hook_bytes(hook_bytes))
@@ -239,6 +255,8 @@ struct Compiler<'a> {
     config_warnings: Arc<[String]>,
     /// `None`: hooks are left out.
     hooks: Option<ConfigHooks<'a>>,
+    /// Counts the patterns of its conditions that are made now.
+    patterns: PatternBudget,
 }
 
 impl Compiler<'_> {
@@ -290,7 +308,7 @@ impl Compiler<'_> {
         }
         Ok(TargetGroup {
             path,
-            strategy: group_strategy(strategy, &members)?,
+            strategy: group_strategy(strategy, &members, &self.patterns)?,
             members,
             on_status_codes: strategy.on_status_codes.clone(),
             on_errors: strategy.on_errors.clone(),
@@ -361,6 +379,7 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
         provider: &provider::check_name,
         account: &provider::check_account,
         custom_host: &custom_host,
+        ..Checks::NONE
     };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;

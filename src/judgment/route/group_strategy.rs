@@ -3,14 +3,19 @@
 //! Not the choice itself (`plan`), nor the members (`compile`).
 
 use super::compiled::{GroupStrategy, Member};
+use words::config::pattern::PatternBudget;
 use words::config::strategy::{Condition, Mode, Strategy};
 use words::error::Error;
 
 /// The strategy of a group with these members.
 ///
 /// # Errors
-/// 400 for a condition that names no member.
-pub(super) fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<GroupStrategy, Error> {
+/// 400 for a condition that names no member, and for a pattern whose table cannot be made. `patterns` counts those of the whole config.
+pub(super) fn group_strategy(
+    strategy: &Strategy,
+    members: &[Member],
+    patterns: &PatternBudget,
+) -> Result<GroupStrategy, Error> {
     Ok(match strategy.mode {
         Mode::Single => GroupStrategy::Single,
         Mode::Fallback => GroupStrategy::Fallback,
@@ -21,6 +26,10 @@ pub(super) fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<
         },
         Mode::Conditional => {
             let rule = |condition: &Condition| {
+                condition.query.make(patterns).map_err(|why| {
+                    Error::bad_request(format!("A pattern in the conditions of the config {why}"))
+                        .with_param("x-gateway-config")
+                })?;
                 Ok((condition.query.clone(), member_by_name(members, Some(&condition.then))?))
             };
             let rules = strategy.conditions.iter().map(rule).collect::<Result<_, Error>>()?;

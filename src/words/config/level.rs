@@ -59,7 +59,7 @@ impl<'a> ConfigReader<'a> {
         Self {
             checks,
             target_count: Cell::new(0),
-            patterns: PatternBudget::default(),
+            patterns: PatternBudget::new(checks.defers_patterns),
             providers,
             stored: None,
         }

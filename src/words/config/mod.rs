@@ -88,12 +88,18 @@ pub struct Checks<'a> {
     pub account: &'a dyn Fn(&str, &Account) -> Result<(), Error>,
     /// Whether a client may direct the gateway to this base URL.
     pub custom_host: &'a dyn Fn(&str) -> Result<(), String>,
+    /// The tables of patterns are made when the config is compiled for its first request: it was checked when it was saved.
+    pub defers_patterns: bool,
 }
 
 impl Checks<'static> {
     /// No checks.
-    pub const NONE: Self =
-        Self { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    pub const NONE: Self = Self {
+        provider: &|_| Ok(()),
+        account: &|_, _| Ok(()),
+        custom_host: &|_| Ok(()),
+        defers_patterns: false,
+    };
 }
 
 impl Config {
@@ -126,6 +132,15 @@ impl Config {
         let before = at.problem_count();
         let config = level::read(at, checks, slugs)?;
         (at.problem_count() == before).then_some(config)
+    }
+}
+
+impl Config {
+    /// Whether all patterns of its conditions can be matched without work.
+    pub fn has_made_patterns(&self) -> bool {
+        let conditions = self.strategy.iter().flat_map(|strategy| &strategy.conditions);
+        let mut own = conditions.map(|condition| condition.query.is_made());
+        own.all(|is_made| is_made) && self.targets.iter().all(Self::has_made_patterns)
     }
 }
 

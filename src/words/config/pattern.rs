@@ -29,7 +29,7 @@ use regex_syntax::hir::Hir;
 use std::cell::Cell;
 use std::fmt;
 use std::iter::Sum;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use table::Table;
 
 /// Maximum bytes of a pattern.
@@ -51,7 +51,13 @@ const MAX_NFA_BYTES: usize = 128 << 10;
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
-    table: Arc<Table>,
+    /// Empty until it is made; what is in it then is `None` where it cannot be made.
+    made: Arc<OnceLock<Option<Made>>>,
+}
+
+/// What a pattern becomes.
+struct Made {
+    table: Table,
     /// It reads a text from its end to its beginning.
     is_backwards: bool,
 }
@@ -75,9 +81,16 @@ impl Sum for PatternUse {
 pub struct PatternBudget {
     steps: Cell<usize>,
     count: Cell<usize>,
+    /// Patterns are read, and made later ([`Pattern::make`]).
+    is_deferred: bool,
 }
 
 impl PatternBudget {
+    /// `is_deferred`: patterns are read, and made later ([`Pattern::make`]).
+    pub fn new(is_deferred: bool) -> Self {
+        Self { is_deferred, ..Self::default() }
+    }
+
     /// The bytes that all tables take, at most: an entry is a step.
     pub fn bytes(&self) -> usize {
         self.steps.get() * size_of::<u32>()
@@ -122,9 +135,50 @@ impl Pattern {
     /// What is wrong with it, to be put behind its path. The message does not repeat the pattern, which may hold a
     /// secret.
     pub fn compile(text: &str, budget: &PatternBudget) -> Result<Self, String> {
-        budget.spend(text, |fuel| Self::build(text, fuel))
+        let pattern = Self { text: text.into(), made: Arc::default() };
+        if !budget.is_deferred {
+            pattern.make(budget)?;
+        }
+        Ok(pattern)
     }
 
+    /// Makes its table, unless that was done before: it then counts nothing in the budget.
+    ///
+    /// # Errors
+    /// As [`Pattern::compile`].
+    pub fn make(&self, budget: &PatternBudget) -> Result<(), String> {
+        if self.is_made() {
+            return Ok(());
+        }
+        let made = budget.spend(&self.text, |fuel| Made::build(&self.text, fuel));
+        let problem = made.as_ref().err().cloned();
+        let _ = self.made.set(made.ok());
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// Whether it can be matched without work.
+    pub fn is_made(&self) -> bool {
+        matches!(self.made.get(), Some(Some(_)))
+    }
+
+    /// Its table, which is made now if nobody has done so.
+    fn made(&self) -> Option<&Made> {
+        self.made.get_or_init(|| Made::build(&self.text, &mut Fuel(MAX_STEPS)).ok()).as_ref()
+    }
+
+    /// Whether there is a match anywhere in the text. One that cannot be made matches nothing.
+    pub fn is_match(&self, text: &Excerpt<'_>) -> bool {
+        self.made().is_some_and(|made| made.is_match(text))
+    }
+
+    /// Itself as one pattern, with its size in memory without the fixed part.
+    pub fn usage(&self) -> PatternUse {
+        let table = self.made.get().and_then(|made| Some(made.as_ref()?.table.bytes()));
+        PatternUse { count: 1, bytes: self.text.len() + table.unwrap_or_default() }
+    }
+}
+
+impl Made {
     /// From a table that reads texts forwards or, where that one is too large, backwards: `4[0-9]{12}` has many states forwards, since
     /// a 4 may begin anywhere in a row of digits, and few backwards.
     fn build(text: &str, fuel: &mut Fuel) -> Result<Self, Refusal> {
@@ -139,11 +193,10 @@ impl Pattern {
             Err(Refusal::TooLarge) => builder::build(&reversed_nfa(&hir, fuel)?, Purpose::Exists, fuel),
             forwards => forwards,
         };
-        Ok(Self { text: text.into(), table: Arc::new(table?), is_backwards })
+        Ok(Self { table: table?, is_backwards })
     }
 
-    /// Whether there is a match anywhere in the text.
-    pub fn is_match(&self, text: &Excerpt<'_>) -> bool {
+    fn is_match(&self, text: &Excerpt<'_>) -> bool {
         let bytes = text.text().as_bytes();
         // A byte that follows counts as neither a letter nor a line end.
         let after = if text.is_whole() { None } else { Some(b' ') };
@@ -151,11 +204,6 @@ impl Pattern {
             return self.table.has_position(after, bytes.iter().rev(), None);
         }
         self.table.has_position(None, bytes.iter(), after)
-    }
-
-    /// Itself as one pattern, with its size in memory without the fixed part.
-    pub fn usage(&self) -> PatternUse {
-        PatternUse { count: 1, bytes: self.text.len() + self.table.bytes() }
     }
 }
 

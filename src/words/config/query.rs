@@ -91,6 +91,37 @@ impl Query {
         self.parts.iter().all(|part| part.holds(facts))
     }
 
+    /// Makes the tables of its patterns that are not made yet.
+    ///
+    /// # Errors
+    /// Why one of them cannot be made.
+    pub fn make(&self, budget: &PatternBudget) -> Result<(), String> {
+        self.each_pattern(&mut |pattern| pattern.make(budget))
+    }
+
+    /// Whether all of its patterns can be matched without work.
+    pub fn is_made(&self) -> bool {
+        self.each_pattern(&mut |pattern| if pattern.is_made() { Ok(()) } else { Err(()) }).is_ok()
+    }
+
+    fn each_pattern<E>(&self, look: &mut impl FnMut(&Pattern) -> Result<(), E>) -> Result<(), E> {
+        for part in &self.parts {
+            match part {
+                Part::All(queries) | Part::Any(queries) => {
+                    queries.iter().try_for_each(|query| query.each_pattern(look))?;
+                }
+                Part::Value(_, tests) => {
+                    for test in tests {
+                        if let Test::Matches(pattern) = test {
+                            look(pattern)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Its patterns: their number, and the memory they take.
     pub fn patterns(&self) -> PatternUse {
         let of_test = |test: &Test| match test {

@@ -24,7 +24,7 @@ fn custom_host(host: &str) -> Result<(), String> {
 }
 
 const CHECKS: Checks<'static> =
-    Checks { provider: &provider, account: &|_, _| Ok(()), custom_host: &custom_host };
+    Checks { provider: &provider, account: &|_, _| Ok(()), custom_host: &custom_host, ..Checks::NONE };
 
 fn read(text: &str) -> Result<Config, Vec<String>> {
     Config::from_json(text.as_bytes(), &CHECKS)

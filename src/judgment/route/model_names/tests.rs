@@ -36,7 +36,7 @@ models:
 
 fn snapshot(more: &str) -> SettingsSnapshot {
     let named = |name: &str| provider::find(name).map(drop).ok_or_else(|| provider::unknown(name));
-    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &|_| Ok(()) };
+    let checks = Checks { provider: &named, account: &provider::check_account, ..Checks::NONE };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse(&format!("{SETTINGS}{more}"), &sources, &checks);
     SettingsSnapshot::new(settings.unwrap_or_else(|problems| panic!("{problems:?}")), 0)

@@ -24,7 +24,7 @@ const SETTINGS: &str = "providers:\n  a: {provider: openai, api_key: ka}\n  b: {
 
 fn snapshot(more: &str) -> SettingsSnapshot {
     let named = |name: &str| provider::find(name).map(drop).ok_or_else(|| provider::unknown(name));
-    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &|_| Ok(()) };
+    let checks = Checks { provider: &named, account: &provider::check_account, ..Checks::NONE };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     SettingsSnapshot::new(Settings::parse(&format!("{SETTINGS}{more}"), &sources, &checks).unwrap(), 0)
 }

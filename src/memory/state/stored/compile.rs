@@ -126,11 +126,8 @@ pub fn account_members(body: &Value) -> Map<String, Value> {
 pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec<Problem>> {
     let problems = Problems::default();
     let node = Node::deserialize(members).map_err(|why| vec![problem(&why.to_string())])?;
-    let checks = Checks {
-        provider: &provider::check_name,
-        account: &provider::check_account,
-        custom_host: &|_| Ok(()),
-    };
+    let checks =
+        Checks { provider: &provider::check_name, account: &provider::check_account, ..Checks::NONE };
     let read = StoredProvider::read_members(&Cursor::root(&node, &problems), &checks);
     match (read, problems.is_empty()) {
         // Whoever may write providers of a workspace chooses neither where the gateway connects to nor which files it reads.
@@ -165,7 +162,8 @@ pub(crate) fn compile_config(record: &Record, store: &Store, hosts: &HostRules) 
     let node = Node::deserialize(config.ok_or("it has no config")?).map_err(|why| why.to_string())?;
     let named = |_: &str| Ok(());
     let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
-    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
+    let account = &provider::check_account;
+    let checks = Checks { provider: &named, account, custom_host: &custom_host, defers_patterns: true };
     let problems = Problems::default();
     let read = Config::read(&Cursor::root(&node, &problems), &checks);
     read.ok_or_else(|| texts(&problems.into_vec()))
@@ -181,14 +179,18 @@ pub(crate) fn compile_model(record: &Record, store: &Store, hosts: &HostRules) -
     if record.sealed.is_some() {
         members.extend(store.unseal(record).map_err(|why| why.to_string())?);
     }
-    read_model(&members, hosts).map_err(|problems| texts(&problems))
+    read_model(&members, hosts, true).map_err(|problems| texts(&problems))
 }
 
-/// Reads a name of models as the settings file does.
+/// Reads a name of models as the settings file does. `is_checked`: it was before, so that its patterns need no tables yet.
 ///
 /// # Errors
 /// All problems.
-pub fn read_model(members: &Map<String, Value>, hosts: &HostRules) -> Result<ModelEntry, Vec<Problem>> {
+pub fn read_model(
+    members: &Map<String, Value>,
+    hosts: &HostRules,
+    is_checked: bool,
+) -> Result<ModelEntry, Vec<Problem>> {
     let name = members.get("name").and_then(Value::as_str).unwrap_or_default();
     let of_entry = |name: &str| members.get(name).filter(|value| !value.is_null());
     let entry =
@@ -198,7 +200,8 @@ pub fn read_model(members: &Map<String, Value>, hosts: &HostRules) -> Result<Mod
     let node = Node::deserialize(&entry).map_err(|why| vec![problem(&why.to_string())])?;
     let named = |_: &str| Ok(());
     let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
-    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
+    let account = &provider::check_account;
+    let checks = Checks { provider: &named, account, custom_host: &custom_host, defers_patterns: is_checked };
     let read = ModelEntry::read(name, &Cursor::root(&node, &problems), &checks);
     read.ok_or_else(|| problems.into_vec())
 }

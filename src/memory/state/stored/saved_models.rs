@@ -66,7 +66,7 @@ mod tests {
 
     fn entry(name: &str) -> Option<ModelEntry> {
         let Value::Object(members) = json!({"name": name, "to": "@a"}) else { return None };
-        read_model(&members, &HostRules::new(&CustomHosts::default())).ok()
+        read_model(&members, &HostRules::new(&CustomHosts::default()), false).ok()
     }
 
     /// Each name by itself would make a load of many names quadratic.

@@ -6,7 +6,7 @@ use crate::store::{Change, StoreOptions};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
-use words::settings::CustomHosts;
+use words::settings::{CustomHosts, ModelRoute};
 
 const WORKSPACE: Uuid = Uuid::from_u128(7);
 const NOW: &str = "2026-05-03T17:08:55Z";
@@ -306,4 +306,22 @@ async fn default_guardrails_are_the_workspaces_and_only_their_change_counts() {
         assert_eq!(compiled.stored.routing_generation - before, changes, "{guardrails:?}");
         assert_eq!(of(&compiled, Some(WORKSPACE), HookPhase::Before), guardrails);
     }
+}
+
+/// A start makes no tables of patterns, whatever is stored: the first request that needs one does.
+#[tokio::test]
+async fn the_patterns_of_stored_configs_are_not_made_when_they_are_loaded() {
+    let condition =
+        |n: usize| json!({"query": {"metadata.a": {"$regex": format!("^[a-z]{{1,20}}{n}$")}}, "then": "t"});
+    let conditions: Vec<_> = (0..100).map(condition).collect();
+    let strategy = json!({"mode": "conditional", "conditions": conditions, "default": "t"});
+    let config = json!({"strategy": strategy, "targets": [{"name": "t", "provider": "@a"}]});
+    let mut compiled = Compiled::new().await;
+    compiled.put(record(Kind::Config, "c", Some(WORKSPACE), &json!({"config": config})), None).await;
+    let named = json!({"name": "m", "to": config});
+    compiled.put(record(Kind::ModelName, "m", Some(WORKSPACE), &named), None).await;
+    assert!(!compiled.stored.config(Some(WORKSPACE), "c").unwrap().has_made_patterns());
+    let entry = compiled.stored.models(Some(WORKSPACE)).and_then(|names| names.whole("m")).unwrap();
+    let ModelRoute::Inline(of_name) = &entry.route else { panic!("{:?}", entry.route) };
+    assert!(!of_name.has_made_patterns());
 }

@@ -87,6 +87,26 @@ fn the_costs_of_a_config_are_bounded() {
     assert!(budget.steps.get() <= MAX_STEPS_OF_CONFIG, "{}", budget.steps.get());
 }
 
+/// What was checked when it was saved is made when it is used, by whoever is first, and counts then.
+#[test]
+fn a_deferred_pattern_is_made_once_and_costs_nothing_before() {
+    let deferred = PatternBudget::new(true);
+    let pattern = Pattern::compile("^a+$", &deferred).unwrap();
+    assert!(!pattern.is_made() && deferred.steps.get() == 0);
+    let same = pattern.clone();
+    let budget = PatternBudget::default();
+    pattern.make(&budget).unwrap();
+    let spent = budget.steps.get();
+    assert!(spent > 0 && same.is_made() && same.usage().bytes > 4);
+    same.make(&budget).unwrap();
+    assert_eq!(budget.steps.get(), spent, "made before");
+    // One that nobody made is made where it is matched, and one that cannot be made matches nothing.
+    let unmade = Pattern::compile("^a+$", &deferred).unwrap();
+    assert!(unmade.is_match(&Excerpt::of("aa")) && unmade.is_made());
+    let wrong = Pattern::compile("(", &deferred).unwrap();
+    assert!(wrong.make(&budget).is_err() && !wrong.is_match(&Excerpt::of("(")));
+}
+
 /// Patterns as people write them, each with a text that it matches and one that it does not.
 pub(super) const ORDINARY: [(&str, &str, &str); 30] = [
     (r"^(gpt|o)-?[0-9]+(\.[0-9]+)?(-mini|-nano)?$", "gpt-4.1-mini", "gpt-4.1-maxi"),
@@ -135,6 +155,7 @@ fn ordinary_patterns_match() {
     }
     assert!(is_match(r"\w{200}", &"a".repeat(200)) && !is_match(r"\w{200}", &"a".repeat(199)));
     let cards = compile(ORDINARY[8].0).unwrap();
+    let cards = cards.made().unwrap();
     assert!(cards.is_backwards && cards.table.at_end.len() < 100);
 }
 
@@ -166,7 +187,7 @@ fn a_long_text_is_cut() {
     }
     // The same for a table that reads backwards.
     let cards = format!("{}|x$", ORDINARY[8].0);
-    assert!(compile(&cards).unwrap().is_backwards);
+    assert!(compile(&cards).unwrap().made().unwrap().is_backwards);
     let digits = |tail: &str| format!("{}4111111111111111{tail}", "a".repeat(Excerpt::MAX_BYTES - 16));
     assert!(is_match(&cards, &digits("")) && is_match(&cards, &digits("x")));
     assert!(!is_match(&cards, &format!("a{}", digits("")).replace("4111", "4a11")));
@@ -239,7 +260,7 @@ fn agree(pattern: &str, text: &str, cut: usize) {
             if backwards { reversed_nfa(&hir, &mut fuel) } else { nfa(&hir, WhichCaptures::None, &mut fuel) };
         let table = nfa.and_then(|nfa| builder::build(&nfa, Purpose::Exists, &mut fuel));
         let Ok(table) = table else { continue };
-        let compiled = Pattern { text: pattern.into(), table: Arc::new(table), is_backwards: backwards };
+        let compiled = Made { table, is_backwards: backwards };
         assert_eq!(
             compiled.is_match(&Excerpt::of(text)),
             wanted.is_match(text),

@@ -80,8 +80,7 @@ fn checks() -> Checks<'static> {
             true => Ok(()),
             false => Err("is not a provider this gateway knows".to_owned()),
         },
-        account: &|_, _| Ok(()),
-        custom_host: &|_| Ok(()),
+        ..Checks::NONE
     }
 }
 
