@@ -81,6 +81,7 @@ mod giving;
 mod guard_detection;
 mod guarded_calls;
 mod guarded_operations;
+mod guarded_refusals;
 mod guarded_requests;
 mod guarded_texts;
 mod guardrails;

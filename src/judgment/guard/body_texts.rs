@@ -1,13 +1,14 @@
 //! The texts of a request or a response, with their places in its JSON, so that they can be replaced and all else keeps its bytes.
 //!
 //! Read by the shape of the body and not by the operation, so that a body on the generic endpoint is read as well: what has
-//! `messages`, `prompt`, `input` or `contents` is a request, what has `choices`, `content`, `output` or `candidates` is a response. Texts of
-//! reasoning and refusals are left alone. What a model has written for one choice is one text, with nothing between its parts: a
+//! `messages`, `prompt`, `input` or `contents` is a request, what has `choices`, `content`, `output` or `candidates` is a response. The
+//! reasoning in a response is left alone. What a model has written for one choice is one text, with nothing between its parts: a
 //! provider may cut it anywhere. Each text in the arguments of a call is one (`arguments`). A member that is there twice is read twice:
 //! nobody knows which one the provider takes. A lone surrogate in a text is read as U+FFFD.
 
 mod calls;
 mod google;
+mod others;
 mod request;
 mod turns;
 
@@ -62,6 +63,8 @@ struct Reader<'t> {
     choice: u32,
     /// What is read of a request besides its messages.
     wanted: Selection,
+    /// What is read stays as it is: its provider takes it in no other form.
+    is_fixed: bool,
 }
 
 impl BodyTexts {
@@ -70,13 +73,23 @@ impl BodyTexts {
         let source = surrogates::replaced(source);
         let part = if reading == Reading::Response { Part::Answer } else { Part::Input };
         let found = Self::default();
-        let mut reader = Reader { source: &source, found, one_text: None, depth: 0, part, choice: 0, wanted };
+        let mut reader = Reader {
+            source: &source,
+            found,
+            one_text: None,
+            depth: 0,
+            part,
+            choice: 0,
+            wanted,
+            is_fixed: false,
+        };
         if let Some(body) = Object::read(source.trim()) {
             reader.found.is_object = true;
             match reading {
                 Reading::Request => {
                     reader.request(&body);
                     reader.documents(&body);
+                    reader.others(&body);
                 }
                 Reading::AnyRequest => reader.any_request(&body),
                 Reading::Response => reader.response(&body),
@@ -97,7 +110,7 @@ impl BodyTexts {
             for (piece, (_, new)) in parts.filter(|(_, (before, after))| before != after) {
                 if piece.inner.is_some() {
                     in_arguments.entry(piece.place.start).or_default().push((piece, new));
-                } else {
+                } else if !piece.place.is_empty() {
                     changes.push((piece.place.clone(), Json::from_value(new).get().to_owned()));
                 }
             }
@@ -110,7 +123,7 @@ impl BodyTexts {
         changes.sort_by_key(|(place, _)| place.start);
         let mut out = String::with_capacity(source.len() + 64);
         let mut at = 0;
-        for (place, json) in changes.into_iter().filter(|(place, _)| !place.is_empty()) {
+        for (place, json) in changes {
             let Some(kept) = source.get(at..place.start) else { continue };
             out.push_str(kept);
             out.push_str(&json);
@@ -177,7 +190,9 @@ impl<'t> Reader<'t> {
     /// Takes a value that is a string.
     fn text(&mut self, value: &Json<'t>, is_judged: bool) {
         if let (Some(source), Some(text)) = (value.source(), value.text()) {
-            let piece = Piece::whole(self.place(source), text.len());
+            // What has no place is not replaced.
+            let place = if self.is_fixed { 0..0 } else { self.place(source) };
+            let piece = Piece::whole(place, text.len());
             let texts = &mut self.found.texts;
             if let Some(begun) = self.one_text.flatten().and_then(|at| texts.get_mut(at)) {
                 begun.text.push_str(&text);
@@ -233,7 +248,11 @@ impl<'t> Reader<'t> {
                     reader.describes(message, "annotations", "[]");
                 }
             });
-            message.iter().for_each(|message| self.calls_of_message(message, true));
+            for message in message.iter() {
+                self.member(message, "refusal", true);
+                self.refusals(&message.list("content"));
+                self.calls_of_message(message, true);
+            }
         }
         self.choice = 0;
         let blocks = body.list("content");
@@ -272,6 +291,7 @@ impl<'t> Reader<'t> {
         let first = self.found.texts.len();
         let items = body.list("output");
         self.one_text(|reader| items.iter().for_each(|item| reader.output_item(item)));
+        items.iter().for_each(|item| self.refusals(&item.list("content")));
         let is_alone = self.found.texts.get(first).is_none_or(|text| text.text.is_empty());
         if is_alone && body.string("output_text").is_some() {
             self.found.texts.truncate(first);
@@ -298,14 +318,24 @@ impl<'t> Reader<'t> {
             self.describes(item, "annotations", "[]");
             self.describes(item, "logprobs", "[]");
         }
-        let is_text = |part: &&Object<'t>| match part.string("type").unwrap_or_default() {
-            kind if is_message => responses::is_text_part(&kind),
-            kind => kind == "output_text",
-        };
-        for part in item.list("content").iter().filter(is_text) {
+        for part in &item.list("content") {
+            let is_text = match part.string("type").unwrap_or_default() {
+                kind if is_message => responses::text_of_part(&kind) == Some("text"),
+                kind => kind == "output_text",
+            };
+            if !is_text {
+                continue;
+            }
             self.member(part, "text", true);
             self.describes(part, "annotations", "[]");
             self.describes(part, "logprobs", "[]");
+        }
+    }
+
+    /// What a model refuses in these parts: texts by themselves, as clients have them.
+    fn refusals(&mut self, parts: &[Object<'t>]) {
+        for part in parts.iter().filter(|part| is_of_type(part, "refusal")) {
+            self.member(part, "refusal", true);
         }
     }
 

@@ -28,12 +28,16 @@ pub enum Part {
     Tools,
     /// The name of a file.
     File,
+    /// What the model thought, in a request.
+    Reasoning,
+    /// A member of a request that the gateway does not know.
+    Other,
     /// Of a response.
     Answer,
 }
 
 /// The names of the parts in results.
-const PARTS: [(Part, &str); 10] = [
+const PARTS: [(Part, &str); 12] = [
     (Part::User, "user"),
     (Part::System, "system"),
     (Part::Assistant, "assistant"),
@@ -43,6 +47,8 @@ const PARTS: [(Part, &str); 10] = [
     (Part::Name, "names"),
     (Part::Tools, "tools"),
     (Part::File, "files"),
+    (Part::Reasoning, "reasoning"),
+    (Part::Other, "other"),
     (Part::Answer, "answer"),
 ];
 
@@ -70,7 +76,10 @@ pub struct Judged {
 impl Part {
     /// Whether it is written for a reader: the checks of a text's form (its length, its letters) look at no other part.
     pub const fn is_prose(self) -> bool {
-        !matches!(self, Self::Arguments | Self::Name | Self::Tools | Self::File)
+        !matches!(
+            self,
+            Self::Arguments | Self::Name | Self::Tools | Self::File | Self::Reasoning | Self::Other
+        )
     }
 }
 

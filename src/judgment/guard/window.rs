@@ -24,15 +24,15 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use words::api::chat::{FilterFlow, TextFilter};
+use words::api::chat::{FilterFlow, REFUSALS, TextFilter};
 use words::error::Error;
 
 /// The least bytes of text that are kept before the window; as many as are held back, if that is more.
 const CONTEXT: usize = 64;
 /// The most matches that are kept for the result of a check.
 const MAX_MATCHES: usize = 100;
-/// The most choices that are told apart.
-const MAX_CHOICES: usize = 128;
+/// The most texts that are told apart: of choices, and of their refusals.
+const MAX_CHOICES: usize = 2 * REFUSALS as usize;
 
 /// What the checks of windowed hooks have found in one response.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ pub struct WindowFilter {
     choices: Vec<ChoiceWindow>,
     /// It is the first one, which counts what all look at.
     counts: bool,
-    /// The first choice has a call with a text in it.
-    has_call: bool,
+    /// The first choice has a call with a text in it, or a refusal.
+    has_other: bool,
 }
 
 /// Whether checks change the text.
@@ -236,7 +236,7 @@ impl WindowFilter {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, hold: 0, choices: Vec::new(), counts: false, has_call: false }
+        Self { source, hold: 0, choices: Vec::new(), counts: false, has_other: false }
     }
 
     fn choice(&mut self, choice: u32) -> usize {
@@ -294,7 +294,7 @@ impl WindowFilter {
     /// A choice without text has ended: a check that needs one cannot decide, and its hook may deny for that.
     fn end_without_text(&self, choice: u32) -> FilterFlow {
         match &self.source {
-            Source::Check(state, hook, check) if choice == 0 && !self.has_call => {
+            Source::Check(state, hook, check) if choice == 0 && !self.has_other => {
                 state.note_no_text(*hook, *check).map_or(FilterFlow::Continue, FilterFlow::Deny)
             }
             _ => FilterFlow::Continue,
@@ -406,6 +406,7 @@ impl Placeholders {
 
 impl TextFilter for WindowFilter {
     fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow {
+        self.has_other |= choice == REFUSALS;
         self.advance(choice, text, false, out)
     }
 
@@ -432,7 +433,7 @@ impl TextFilter for WindowFilter {
         let mut denial = None;
         change_each(arguments, |text| {
             self.source.count(self.counts, Part::Arguments);
-            self.has_call |= choice == 0;
+            self.has_other |= choice == 0;
             let found = self.source.find(text, 0..text.len());
             denial = denial.take().or_else(|| self.source.note(&found));
             let changes = found.iter().any(|found| found.replacement.is_some());

@@ -243,7 +243,13 @@ impl Rewriter {
 
     /// Filters the text of the response from now on. Has no effect on responses that are neither decoded as a chat nor read in
     /// their own dialect.
-    pub fn set_filters(&mut self, filters: Option<Box<TextFilters>>) {
+    pub fn set_filters(&mut self, mut filters: Option<Box<TextFilters>>) {
+        if let Work::Chat { encoder, .. } = &self.work
+            && !encoder.has_refusals()
+            && let Some(filters) = &mut filters
+        {
+            filters.merge_refusals();
+        }
         self.state.set_filters(filters);
     }
 

@@ -9,7 +9,8 @@ use words::json::Json;
 use words::json::splice::Object;
 
 /// The members of an item of the Responses API that have what is called.
-const OF_ITEM: [&str; 7] = ["arguments", "input", "action", "actions", "operation", "code", "queries"];
+pub(super) const OF_ITEM: [&str; 7] =
+    ["arguments", "input", "action", "actions", "operation", "code", "queries"];
 
 impl<'t> Reader<'t> {
     /// The calls of a message of a chat.

@@ -27,20 +27,13 @@ impl<'t> Reader<'t> {
         let first = first_new(&contents);
         for (index, (item, content)) in list.iter().zip(&contents).enumerate() {
             let part = content.as_ref().map_or(Part::User, part_of);
-            let is_last = index + 1 == list.len();
-            self.in_part(part, |reader| reader.parts_of_google(item, index >= first, is_last));
+            self.in_part(part, |reader| reader.google_content(item, index >= first));
         }
         first > 0
     }
 
     /// One of Google's contents.
     pub(super) fn google_content(&mut self, content: &Json<'t>, is_new: bool) {
-        self.parts_of_google(content, is_new, is_new);
-    }
-
-    /// Thoughts of the model are skipped, since they are no text of the input, unless `reads_thoughts`: at the end the client has written
-    /// them. Parts that a user marks as thoughts are read.
-    fn parts_of_google(&mut self, content: &Json<'t>, is_new: bool, reads_thoughts: bool) {
         self.text(content, is_new);
         let Some(content) = object(content) else { return };
         let is_of_model = content.string("role").as_deref() == Some("model");
@@ -50,7 +43,9 @@ impl<'t> Reader<'t> {
                 self.text(&item, is_new);
                 let Some(part) = object(&item) else { continue };
                 let is_thought = part.get("thought").is_some_and(Json::is_true);
-                if reads_thoughts || !(is_thought && is_of_model) {
+                if is_thought && is_of_model {
+                    self.thought_of_block(&part, "text", is_new);
+                } else {
                     self.google_part(&part, is_new);
                 }
             }

@@ -27,6 +27,9 @@ enum Step {
     Call(&'static str),
     Result(&'static str),
     Thought,
+    /// A thought of the model with this text, which no signature proves.
+    Thinks(&'static str),
+    Refuses(&'static str),
     /// A message in which nothing stands.
     Empty,
     /// An item that the gateway does not know.
@@ -34,7 +37,7 @@ enum Step {
     /// A participant of this name.
     Named(&'static str),
 }
-use Step::{Assistant, Call, Empty, Named, Part, Result, System, Thought, Unknown, User};
+use Step::{Assistant, Call, Empty, Named, Part, Refuses, Result, System, Thinks, Thought, Unknown, User};
 
 struct Dialect {
     name: &'static str,
@@ -63,7 +66,9 @@ fn chat(step: Step) -> Option<Value> {
             Some(json!({"role": "assistant", "content": null, "tool_calls": [call]}))
         }
         Result(words) => Some(json!({"role": "tool", "tool_call_id": "c", "content": words})),
-        Thought => Some(json!({"role": "assistant", "reasoning_content": "hm"})),
+        Thought => chat(Thinks("hm")),
+        Thinks(words) => Some(json!({"role": "assistant", "reasoning_content": words})),
+        Refuses(words) => Some(json!({"role": "assistant", "content": null, "refusal": words})),
         Empty => message("user", json!([text(" ")])),
         Unknown => None,
         Named(name) => Some(json!({"role": "user", "name": name, "content": "fine"})),
@@ -84,9 +89,12 @@ fn anthropic(step: Step) -> Option<Value> {
             let content = json!([{"type": "text", "text": words}]);
             message("user", json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]))
         }
-        Thought => message("assistant", json!([{"type": "thinking", "thinking": "hm", "signature": ""}])),
+        Thought => anthropic(Thinks("hm")),
+        Thinks(words) => {
+            message("assistant", json!([{"type": "thinking", "thinking": words, "signature": ""}]))
+        }
         Unknown => message("user", json!([{"type": "zzz"}])),
-        Named(_) => None,
+        Named(_) | Refuses(_) => None,
         step => chat(step),
     }
 }
@@ -107,6 +115,10 @@ fn responses(step: Step) -> Option<Value> {
         }
         Result(words) => Some(json!({"type": "function_call_output", "call_id": "c", "output": words})),
         Thought => Some(json!({"type": "reasoning", "summary": []})),
+        Thinks(words) => {
+            Some(json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": words}]}))
+        }
+        Refuses(words) => message("assistant", json!([{"type": "refusal", "refusal": words}])),
         Empty => message("user", json!([])),
         Unknown => Some(json!({"type": "item_reference", "id": "x"})),
         Named(_) => None,
@@ -127,10 +139,11 @@ fn gemini(step: Step) -> Option<Value> {
         Result(words) => {
             content("user", json!([{"functionResponse": {"name": "f", "response": {"deep": [words]}}}]))
         }
-        Thought => content("model", json!([{"text": "hm", "thought": true}])),
+        Thought => gemini(Thinks("hm")),
+        Thinks(words) => content("model", json!([{"text": words, "thought": true}])),
         Empty => content("user", json!([{"text": ""}])),
         Unknown => content("user", json!([{"zzz": {}}])),
-        System(_) | Named(_) => None,
+        System(_) | Named(_) | Refuses(_) => None,
     }
 }
 
@@ -231,6 +244,10 @@ fn new() -> Vec<Vec<Step>> {
         vec![User(SECRET), Call("fine")],
         vec![Named(SECRET)],
         vec![Named(SECRET), User("fine")],
+        // What the client says that the model thought, or did not want to do.
+        vec![User("fine"), Thinks(SECRET)],
+        vec![User("fine"), Thinks(SECRET), User("fine")],
+        vec![User("fine"), Refuses(SECRET)],
     ]
 }
 
@@ -243,6 +260,8 @@ fn earlier() -> Vec<Vec<Step>> {
         vec![User("fine"), Call("fine"), Result(SECRET), Assistant("fine"), User("fine")],
         vec![User("fine"), Assistant(SECRET), User("fine")],
         vec![Named(SECRET), Assistant("fine"), User("fine")],
+        vec![User("fine"), Thinks(SECRET), Call("fine"), Result("fine")],
+        vec![User("fine"), Refuses(SECRET), User("fine")],
     ]
 }
 
@@ -322,6 +341,8 @@ fn redacted(step: Step) -> Step {
         Call(SECRET) => Call(REDACTED),
         Result(SECRET) => Result(REDACTED),
         Named(SECRET) => Named(REDACTED),
+        Thinks(SECRET) => Thinks(REDACTED),
+        Refuses(SECRET) => Refuses(REDACTED),
         step => step,
     }
 }
@@ -418,6 +439,65 @@ fn assert_by_choice(operation: Operation, body: &Value, wanted: Selection) {
         let mut subject = Subject::of_request(operation, &body.to_string());
         subject.select(selection);
         assert_eq!(is_denied(&subject) && subject.text().is_some(), denied, "{body} {selection:?}");
+    }
+}
+
+/// What no list of the gateway names is judged and changed, whatever the operation: a provider may have a model read it.
+#[test]
+fn members_that_no_list_names_are_judged_and_settings_are_not() {
+    let chat = |member: &str, value: Value| json!({"model": "m", "messages": [{"role": "user", "content": "a"}], member: value});
+    let of_message =
+        |member: &str, value: Value| json!({"messages": [{"role": "user", "content": "a", member: value}]});
+    let audio = json!({"id": "a", "transcript": SECRET});
+    for (operation, body) in [
+        (Operation::Images, json!({"prompt": "a", "negative_prompt": SECRET})),
+        (Operation::ChatCompletions, chat("zzz", json!({"deep": [SECRET]}))),
+        (Operation::ChatCompletions, of_message("zzz", json!([{"a": SECRET}]))),
+        (Operation::ChatCompletions, of_message("arguments", json!(SECRET))),
+        (Operation::ChatCompletions, of_message("audio", audio)),
+        (
+            Operation::ChatCompletions,
+            of_message("reasoning_details", json!([{"type": "reasoning.text", "text": SECRET}])),
+        ),
+        (
+            Operation::Responses,
+            json!({"input": [{"type": "mcp_approval_response", "approve": false, "reason": SECRET}]}),
+        ),
+        (Operation::Messages, json!({"messages": [], "zzz": SECRET})),
+        (Operation::GenerateContent, json!({"contents": [], "zzz": SECRET})),
+    ] {
+        let mut subject = Subject::of_request(operation, &body.to_string());
+        assert!(is_denied(&subject), "{body}");
+        let texts = subject.texts.iter().map(|text| Some(text.text.replace(SECRET, REDACTED))).collect();
+        assert!(subject.apply(&Change::Texts(texts)) && !subject.source.contains(SECRET), "{body}");
+    }
+    for (member, value) in
+        [("user", json!(SECRET)), ("stop", json!([SECRET])), ("metadata", json!({"a": SECRET}))]
+    {
+        let body = chat(member, value);
+        assert!(!is_denied(&Subject::of_request(Operation::ChatCompletions, &body.to_string())), "{body}");
+    }
+}
+
+/// A thought with a signature reaches its provider unchanged, or not at all: it is judged, and stays as it is.
+#[test]
+fn a_proved_thought_is_judged_and_not_changed() {
+    let thinking = json!([{"type": "thinking", "thinking": SECRET, "signature": "s"}]);
+    let thought = json!([{"text": SECRET, "thought": true, "thoughtSignature": "s"}]);
+    let summary = json!([{"type": "summary_text", "text": SECRET}]);
+    for (operation, body) in [
+        (Operation::Messages, json!({"messages": [{"role": "assistant", "content": thinking}]})),
+        (Operation::GenerateContent, json!({"contents": [{"role": "model", "parts": thought}]})),
+        (
+            Operation::Responses,
+            json!({"input": [{"type": "reasoning", "encrypted_content": "e", "summary": summary}]}),
+        ),
+    ] {
+        let mut subject = Subject::of_request(operation, &body.to_string());
+        assert!(is_denied(&subject), "{body}");
+        assert_eq!(json!(subject.judged())["texts"], json!({"reasoning": 1}), "{body}");
+        let texts = subject.texts.iter().map(|_| Some(REDACTED.to_owned())).collect();
+        assert!(!subject.apply(&Change::Texts(texts)), "{body}");
     }
 }
 

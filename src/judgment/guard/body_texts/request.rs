@@ -16,7 +16,8 @@ const MAX_DEPTH: usize = 64;
 const CHATS: [&str; 2] = ["messages", "contents"];
 
 /// The members of a part that have its text, or contents of their own.
-const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
+const OF_PART: [&str; 9] =
+    ["text", "value", "title", "context", "content", "output", "stdout", "stderr", "refusal"];
 
 /// The members of a request that declare tools or the form of a response, or tell the model how to use them: skills of a container, and how
 /// a context is compacted (<https://docs.claude.com/en/api/messages>).
@@ -100,6 +101,7 @@ impl<'t> Reader<'t> {
             if self.depth < MAX_DEPTH {
                 self.depth += 1;
                 self.request(&inner);
+                self.others(&inner);
                 self.depth -= 1;
             }
         }
@@ -277,6 +279,7 @@ impl<'t> Reader<'t> {
         if before == self.found.texts.len() && !reads.contains(&true) && !has_role {
             self.check_type(message, is_new);
         }
+        self.others_of_message(message, is_new);
     }
 
     /// The summary of a conversation that this gateway compacted: the model reads it as a text of the user.
@@ -316,7 +319,9 @@ impl<'t> Reader<'t> {
 
     fn texts_of_part(&mut self, part: &Object<'t>, is_judged: bool) {
         let before = self.found.texts.len();
-        for name in OF_PART {
+        // In an answer it is a text by itself.
+        let is_answer = self.part == Part::Answer;
+        for name in OF_PART.iter().filter(|name| !(is_answer && **name == "refusal")) {
             self.content(part, name, is_judged);
         }
         let has_own = ["text", "content", "output"].iter().any(|name| part.has(name));
@@ -334,6 +339,9 @@ impl<'t> Reader<'t> {
             self.check_type(part, is_judged);
         }
         self.call_of_block(part, is_judged);
+        if !is_answer {
+            self.thought_of_block(part, "thinking", is_judged);
+        }
         self.file_names(part, is_judged);
         part.inner("file").iter().for_each(|file| self.file_names(file, is_judged));
     }

@@ -36,7 +36,7 @@ fn requests_of_every_shape_are_read() {
         ),
         (
             r#"{"contents":[{"role":"model","parts":[{"text":"t","thought":true},{"text":"a"}]},{"parts":[{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}"#,
-            &[("s", false), ("a", false), ("b", true)],
+            &[("s", false), ("t", false), ("a", false), ("b", true)],
         ),
         (r#"{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}"#, &[]),
         (
@@ -93,9 +93,9 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
             r#"{"output":[{"type":"message","content":"A","annotations":[]},{"content":"B"},{"type":"reasoning","content":"t"}]}"#,
         ),
         (
-            r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"a"},{"text":"b"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"c"}]}]}"#,
+            r#"{"output":[{"type":"message","content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"a"},{"text":"b"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"c"}]}]}"#,
             "abc",
-            r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"C"}]}]}"#,
+            r#"{"output":[{"type":"message","content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"C"}]}]}"#,
         ),
         // A conversation that was compacted.
         (
@@ -159,7 +159,7 @@ fn every_shape_that_a_model_reads_is_read() {
         (
             r#"{"contents":[{"role":"model","parts":[{"text":"t","thought":true}]},{"role":"user","parts":[{"text":"a","thought":true},
                 {"functionResponse":{"name":"f","response":{"x":["b",{"y":"c"}]}}},{"codeExecutionResult":{"output":"d"}}]}]}"#,
-            &[("a", true), ("b", true), ("c", true), ("d", true)],
+            &[("t", true), ("a", true), ("b", true), ("c", true), ("d", true)],
         ),
         (
             r#"{"requests":[{"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"b"}]}}]}"#,
@@ -198,7 +198,7 @@ fn of_a_body_of_unknown_shape_every_text_is_read_once() {
         ),
         (
             r#"{"input":[{"role":"user","content":"a","note":"x"},{"role":"assistant","content":"z"},{"content":"b","note":"c"},"d"]}"#,
-            &[("a", false), ("z", false), ("b", true), ("d", true), ("c", true)],
+            &[("a", false), ("x", false), ("z", false), ("b", true), ("c", true), ("d", true)],
         ),
         (r#"{"input":"a","input":{"note":"b"}}"#, &[("a", true), ("b", true)]),
     ] {

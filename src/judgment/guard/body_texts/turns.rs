@@ -1,11 +1,12 @@
 //! Where the model's last turn is in a list of messages: what stands behind it is new.
 //!
-//! A turn has a text or a call: an empty message of the model, or its reasoning alone, is none. What the model's messages at the very end
+//! A turn has a text, or a call that names something: an empty message of the model, its reasoning alone, or a part that has no text is none. What the model's messages at the very end
 //! are, the client has written, as a beginning that the model is to go on from: they are new as well, and so is all before them up to
 //! the turn before. A client that writes whole turns into its history can still hide what stands before them: guardrails of the scope
 //! `all` judge that too.
 
 use super::super::judged::Part;
+use super::calls::OF_ITEM;
 use super::items;
 use words::json::Json;
 use words::json::splice::Object;
@@ -31,6 +32,7 @@ pub(super) fn first_new(messages: &[Option<Object<'_>>]) -> usize {
 /// Whose a message or an item is.
 pub(super) fn part_of(message: &Object<'_>) -> Part {
     match message.string("role").as_deref() {
+        None if message.string("type").is_some_and(|kind| THOUGHTS.contains(&&*kind)) => Part::Reasoning,
         _ if is_of_model(message) => Part::Assistant,
         Some("system" | "developer") => Part::System,
         Some("tool" | "function") => Part::Tool,
@@ -60,13 +62,51 @@ fn is_turn(message: &Object<'_>) -> bool {
     if !is_of_model(message) {
         return false;
     }
-    let is_item = !message.has("role");
-    let calls = || !message.list("tool_calls").is_empty() || message.inner("function_call").is_some();
-    let speaks = || message.inner("audio").is_some() || message.string("refusal").is_some_and(is_written);
-    if is_item {
-        return message.string("type").is_some_and(|kind| kind.ends_with("_call"));
+    if !message.has("role") {
+        let is_call = message.string("type").is_some_and(|kind| kind.ends_with("_call"));
+        return is_call && (is_named(message) || OF_ITEM.iter().any(|name| message.has(name)));
     }
-    has_text(message) || calls() || speaks()
+    let is_named_call = |call: &Object<'_>| {
+        ["function", "custom"].iter().any(|name| call.inner(name).is_some_and(|of| is_named(&of)))
+    };
+    let calls = || {
+        message.list("tool_calls").iter().any(is_named_call)
+            || message.inner("function_call").is_some_and(|call| is_named(&call))
+    };
+    let is_spoken = |audio: Object<'_>| ["id", "transcript"].iter().any(|name| is_written_in(&audio, name));
+    let speaks = || message.inner("audio").is_some_and(is_spoken) || is_written_in(message, "refusal");
+    ["content", "parts"].iter().any(|name| message.every(name).any(speaks_in)) || calls() || speaks()
+}
+
+/// Whether a content of the model has a text, or calls something.
+fn speaks_in(content: &Json<'_>) -> bool {
+    if content.source().is_some_and(|source| source.starts_with('"')) {
+        return has_text_in(content);
+    }
+    items(content).iter().any(|item| {
+        let Some(part) = item.source().and_then(Object::read) else {
+            return item.text().is_some_and(is_written);
+        };
+        let calls = || {
+            let of_google = ["functionCall", "function_call"].into_iter().filter_map(|name| part.inner(name));
+            let is_call = part.string("type").is_some_and(|kind| kind.ends_with("tool_use"));
+            is_call && is_named(&part) || of_google.into_iter().any(|call| is_named(&call))
+        };
+        !is_thought(&part) && ["text", "refusal"].iter().any(|name| is_written_in(&part, name)) || calls()
+    })
+}
+
+fn is_named(call: &Object<'_>) -> bool {
+    is_written_in(call, "name")
+}
+
+fn is_written_in(object: &Object<'_>, name: &str) -> bool {
+    object.string(name).is_some_and(is_written)
+}
+
+fn is_thought(part: &Object<'_>) -> bool {
+    part.string("type").is_some_and(|kind| THOUGHTS.contains(&&*kind))
+        || part.get("thought").is_some_and(Json::is_true)
 }
 
 /// Whether its content has a text, or something else that is no thought.
@@ -88,10 +128,8 @@ fn has_text_in(content: &Json<'_>) -> bool {
         let Some(part) = item.source().and_then(Object::read) else {
             return item.text().is_some_and(is_written);
         };
-        let is_thought = part.string("type").is_some_and(|kind| THOUGHTS.contains(&&*kind))
-            || part.get("thought").is_some_and(Json::is_true);
         let is_text = |text: &Json<'_>| text.text().is_none_or(is_written);
-        !is_thought && part.every("text").all(is_text)
+        !is_thought(&part) && part.every("text").all(is_text)
     })
 }
 
@@ -114,7 +152,8 @@ mod tests {
     fn what_stands_behind_the_last_turn_is_new() {
         let user = r#"{"role":"user","content":"a"}"#;
         let turn = r#"{"role":"assistant","content":"b"}"#;
-        let call = r#"{"role":"assistant","content":null,"tool_calls":[{"function":{}}]}"#;
+        let call = r#"{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]}"#;
+        let hollow = r#"{"role":"assistant","content":null,"tool_calls":[{"function":{}}]}"#;
         let result = r#"{"role":"tool","content":"c"}"#;
         let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"t"}]}"#;
         for (list, wanted) in [
@@ -137,7 +176,16 @@ mod tests {
             (vec![user, r#"{"type":"reasoning","summary":[]}"#, user], 3),
             (vec![user, r#"{"type":"item_reference","id":"x"}"#], 2),
             (vec![user, r#"{"type":"zzz"}"#], 2),
-            (vec![user, r#"{"type":"function_call"}"#, r#"{"type":"function_call_output"}"#], 1),
+            (vec![user, r#"{"type":"function_call","name":"f"}"#, r#"{"type":"function_call_output"}"#], 1),
+            (vec![user, r#"{"type":"web_search_call","action":{}}"#, user], 1),
+            // A call of nothing, a part without a text, a voice that is none.
+            (vec![user, hollow, user], 3),
+            (vec![user, r#"{"type":"function_call"}"#, user], 3),
+            (vec![user, r#"{"role":"assistant","content":[{"type":"zzz"}]}"#, user], 3),
+            (vec![user, r#"{"role":"assistant","content":[{"type":"text","text":1}]}"#, user], 3),
+            (vec![user, r#"{"role":"assistant","audio":{}}"#, user], 3),
+            (vec![user, r#"{"role":"assistant","audio":{"id":"a"}}"#, user], 1),
+            (vec![user, r#"{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}"#, user], 1),
             (
                 vec![
                     r#"{"parts":[{"text":"a"}]}"#,
@@ -149,7 +197,7 @@ mod tests {
             (
                 vec![
                     r#"{"parts":[{"text":"a"}]}"#,
-                    r#"{"role":"model","parts":[{"functionCall":{}}]}"#,
+                    r#"{"role":"model","parts":[{"functionCall":{"name":"f"}}]}"#,
                     r#"{"parts":[{"functionResponse":{}}]}"#,
                 ],
                 1,

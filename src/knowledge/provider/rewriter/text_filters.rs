@@ -7,6 +7,8 @@
 //! What stands between two texts of a choice (reasoning, a tool call, an image) does not end what a filter looks for: it waits behind
 //! the text that is held back, and keeps its place. Where text was changed that place is counted from the end of what was sent.
 //!
+//! A refusal is a text of its own where the client's dialect has it in a place of its own, and else one with the text of its choice.
+//!
 //! Arguments of a call are held back until the call is complete, where a filter looks at them (`calls`).
 //!
 //! ```text
@@ -19,12 +21,12 @@ mod waiting;
 
 use calls::OpenCalls;
 use waiting::Waiting;
-use words::api::chat::{Event, FilterFlow, TextFilter};
+use words::api::chat::{Event, FilterFlow, REFUSALS, TextFilter};
 use words::error::Error;
 use words::json::splice::{Object, Splice};
 
-/// More choices than any real response has; those beyond share one state.
-const MAX_CHOICES: usize = 128;
+/// More choices than any real response has; those beyond share one state. As many refusals have one each.
+const MAX_CHOICES: u32 = REFUSALS;
 /// The most that waits behind held text, bytes. With more, what waits is sent before that text.
 const MAX_WAITING: usize = 1 << 20;
 
@@ -32,7 +34,10 @@ const MAX_WAITING: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct TextFilters {
     filters: Vec<Box<dyn TextFilter>>,
-    choices: Vec<ChoiceText>,
+    /// By their numbers.
+    states: Vec<ChoiceText>,
+    /// The client gets a refusal as text.
+    merges_refusals: bool,
     /// Bytes of the events that wait.
     waiting: usize,
     /// What has passed the filters up to one, and what that one lets pass. Kept for their memory.
@@ -40,11 +45,21 @@ pub struct TextFilters {
     scratch: String,
 }
 
-/// The text of one choice.
+/// A text of a choice.
+#[derive(Debug, Clone, Copy)]
+struct Track {
+    /// Its number, as filters have it.
+    number: u32,
+    choice: u32,
+}
+
+/// What is known of one text of a choice.
 #[derive(Debug, Default)]
 struct ChoiceText {
     /// It has ended, and nothing has come since.
     ended: bool,
+    /// A refusal is a part of it.
+    has_refusal: bool,
     /// Not all of it was passed on as it came.
     changed: bool,
     /// Bytes of text that the filters were given.
@@ -53,6 +68,23 @@ struct ChoiceText {
     waiting: Waiting,
     /// The calls whose arguments are not complete yet.
     calls: OpenCalls,
+}
+
+impl Track {
+    /// The text of a choice.
+    fn of(choice: u32) -> Self {
+        Self { number: choice.min(MAX_CHOICES - 1), choice }
+    }
+
+    /// Its refusal.
+    fn refusal_of(choice: u32) -> Self {
+        Self { number: choice.min(MAX_CHOICES - 1) + REFUSALS, choice }
+    }
+
+    /// A text that stays where it stands.
+    fn in_place(number: u32) -> Self {
+        Self { number, choice: number }
+    }
 }
 
 impl TextFilters {
@@ -65,6 +97,11 @@ impl TextFilters {
         self.filters.push(filter);
     }
 
+    /// The client gets a refusal as text: it is filtered with the text that it is a part of.
+    pub(super) fn merge_refusals(&mut self) {
+        self.merges_refusals = true;
+    }
+
     /// Takes one event of the response, and gives what is left of it to `next`.
     ///
     /// # Errors
@@ -73,13 +110,19 @@ impl TextFilters {
         match event {
             Event::Text { choice, text } if !text.is_empty() => {
                 self.pass_calls(choice, false, next)?;
-                return self.text(choice, text, next);
+                return self.text(Track::of(choice), text, next);
+            }
+            Event::Refusal { choice, text } if !text.is_empty() => {
+                self.pass_calls(choice, false, next)?;
+                let track = if self.merges_refusals { Track::of(choice) } else { Track::refusal_of(choice) };
+                self.state(track.number).has_refusal = true;
+                return self.text(track, text, next);
             }
             // They hold or describe text that the client does not get in this form.
             Event::Logprobs { choice, .. } | Event::Annotation { choice, .. }
-                if self.choice(choice).changed => {}
+                if self.state(Track::of(choice).number).changed => {}
             Event::Arguments { choice, index, fragment } if self.reads_calls() => {
-                self.choice(choice).calls.push(index, fragment)?;
+                self.state(Track::of(choice).number).calls.push(index, fragment)?;
             }
             Event::Block { choice, json } if self.reads_calls() => {
                 self.pass_calls(choice, false, next)?;
@@ -87,8 +130,7 @@ impl TextFilters {
                 let json = changed.as_deref().unwrap_or(json);
                 self.in_its_place(choice, Event::Block { choice, json }, next);
             }
-            Event::Refusal { choice, .. }
-            | Event::Reasoning { choice, .. }
+            Event::Reasoning { choice, .. }
             | Event::Signature { choice, .. }
             | Event::Redacted { choice, .. }
             | Event::ToolCall { choice, .. }
@@ -100,7 +142,11 @@ impl TextFilters {
             }
             Event::Finish { choice, .. } => {
                 self.pass_calls(choice, true, next)?;
-                self.finish(choice, next)?;
+                self.finish(Track::of(choice), next)?;
+                let refusal = Track::refusal_of(choice);
+                if self.states.get(refusal.number as usize).is_some_and(|state| state.given > 0) {
+                    self.finish(refusal, next)?;
+                }
                 next(event);
             }
             event => next(event),
@@ -116,7 +162,7 @@ impl TextFilters {
         if text.is_empty() {
             return Ok(());
         }
-        self.text(choice, text, &mut |event| push_text(&event, out))
+        self.text(Track::in_place(choice), text, &mut |event| push_text(&event, out))
     }
 
     /// Appends what is held back of a choice to `out`: its text ends.
@@ -124,7 +170,7 @@ impl TextFilters {
     /// # Errors
     /// The response is denied.
     pub(super) fn pass_rest(&mut self, choice: u32, out: &mut String) -> Result<(), Error> {
-        self.finish(choice, &mut |event| push_text(&event, out))
+        self.finish(Track::in_place(choice), &mut |event| push_text(&event, out))
     }
 
     /// Whether a filter looks at the arguments of calls.
@@ -162,7 +208,7 @@ impl TextFilters {
         is_end: bool,
         next: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Error> {
-        while let Some((index, mut arguments)) = self.choice(choice).calls.take(is_end) {
+        while let Some((index, mut arguments)) = self.state(Track::of(choice).number).calls.take(is_end) {
             self.pass_arguments(choice, &mut arguments)?;
             self.in_its_place(choice, Event::Arguments { choice, index, fragment: &arguments }, next);
         }
@@ -176,10 +222,10 @@ impl TextFilters {
 
     /// Whether not all of the text of a choice was passed on as it came.
     pub(super) fn has_changed(&mut self, choice: u32) -> bool {
-        self.choice(choice).changed
+        self.state(choice).changed
     }
 
-    fn text(&mut self, choice: u32, text: &str, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+    fn text(&mut self, track: Track, text: &str, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         self.passed.clear();
         self.passed.push_str(text);
         for filter in &mut self.filters {
@@ -187,50 +233,51 @@ impl TextFilters {
                 break;
             }
             self.scratch.clear();
-            check(filter.text(choice, &self.passed, &mut self.scratch))?;
+            check(filter.text(track.number, &self.passed, &mut self.scratch))?;
             std::mem::swap(&mut self.passed, &mut self.scratch);
         }
         let changed = self.passed != text;
-        let state = self.choice(choice);
+        let state = self.state(track.number);
         state.ended = false;
         state.changed |= changed;
         state.given += text.len() as u64;
-        let held = if state.waiting.is_empty() { 0 } else { self.held(choice) };
-        self.pass(choice, held, next);
+        let held = if state.waiting.is_empty() { 0 } else { self.held(track.number) };
+        self.pass(track, held, next);
         Ok(())
     }
 
     /// Has the filters give out what they hold back of a choice: what one gives out, the ones behind it see.
-    fn finish(&mut self, choice: u32, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
-        if std::mem::replace(&mut self.choice(choice).ended, true) {
+    fn finish(&mut self, track: Track, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+        if std::mem::replace(&mut self.state(track.number).ended, true) {
             return Ok(());
         }
         self.passed.clear();
         for filter in &mut self.filters {
             self.scratch.clear();
             if !self.passed.is_empty() {
-                check(filter.text(choice, &self.passed, &mut self.scratch))?;
+                check(filter.text(track.number, &self.passed, &mut self.scratch))?;
             }
-            check(filter.finish(choice, &mut self.scratch))?;
+            check(filter.finish(track.number, &mut self.scratch))?;
             std::mem::swap(&mut self.passed, &mut self.scratch);
         }
-        self.pass(choice, 0, next);
+        self.pass(track, 0, next);
         Ok(())
     }
 
     /// Passes an event on, or has it wait for the text before it.
     fn in_its_place(&mut self, choice: u32, event: Event<'_>, next: &mut dyn FnMut(Event<'_>)) {
-        let is_first = self.choice(choice).waiting.is_empty();
-        if is_first && self.held(choice) == 0 {
+        let number = Track::of(choice).number;
+        let is_first = self.state(number).waiting.is_empty();
+        if is_first && self.held(number) == 0 {
             return next(event);
         }
-        let state = self.choice(choice);
+        let state = self.state(number);
         match state.waiting.push(state.given, choice, &event) {
             Some(bytes) => self.waiting += bytes,
             None => next(event),
         }
         if self.waiting > MAX_WAITING {
-            for state in &mut self.choices {
+            for state in &mut self.states {
                 while !state.waiting.is_empty() {
                     state.waiting.pass_first(next);
                 }
@@ -239,44 +286,45 @@ impl TextFilters {
         }
     }
 
-    /// Bytes of a choice's text that the filters hold back.
-    fn held(&self, choice: u32) -> u64 {
-        self.filters.iter().map(|filter| filter.held(choice) as u64).sum()
+    /// Bytes of a text that the filters hold back.
+    fn held(&self, number: u32) -> u64 {
+        self.filters.iter().map(|filter| filter.held(number) as u64).sum()
     }
 
     /// Passes on what has passed the filters, with the events that wait for no text any more. `held`: bytes that are still held back.
-    fn pass(&mut self, choice: u32, held: u64, next: &mut dyn FnMut(Event<'_>)) {
+    fn pass(&mut self, track: Track, held: u64, next: &mut dyn FnMut(Event<'_>)) {
         let passed = std::mem::take(&mut self.passed);
         let mut at = 0;
-        let state = self.choice(choice);
+        let state = self.state(track.number);
+        let is_refusal = state.has_refusal;
         let mut bytes = 0;
         while let Some(place) = state.waiting.first() {
             // Bytes of text behind the event: all that came after it, without what is held back.
             let Some(behind) = state.given.saturating_sub(place).checked_sub(held) else { break };
             let behind = usize::try_from(behind).unwrap_or(usize::MAX);
             let end = passed.floor_char_boundary(passed.len().saturating_sub(behind)).max(at);
-            pass_text(choice, passed.get(at..end), next);
+            pass_text(track.choice, is_refusal, passed.get(at..end), next);
             at = end;
             bytes += state.waiting.pass_first(next);
         }
-        pass_text(choice, passed.get(at..), next);
+        pass_text(track.choice, is_refusal, passed.get(at..), next);
         self.waiting -= bytes;
         self.passed = passed;
     }
 
-    fn choice(&mut self, choice: u32) -> &mut ChoiceText {
-        let at = (choice as usize).min(MAX_CHOICES - 1);
-        if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, ChoiceText::default);
+    fn state(&mut self, number: u32) -> &mut ChoiceText {
+        let at = number.min(REFUSALS + MAX_CHOICES - 1) as usize;
+        if self.states.len() <= at {
+            self.states.resize_with(at + 1, ChoiceText::default);
         }
         #[expect(clippy::indexing_slicing, reason = "made just above")]
-        &mut self.choices[at]
+        &mut self.states[at]
     }
 }
 
-fn pass_text(choice: u32, text: Option<&str>, next: &mut dyn FnMut(Event<'_>)) {
+fn pass_text(choice: u32, is_refusal: bool, text: Option<&str>, next: &mut dyn FnMut(Event<'_>)) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
-        next(Event::Text { choice, text });
+        next(if is_refusal { Event::Refusal { choice, text } } else { Event::Text { choice, text } });
     }
 }
 

@@ -9,7 +9,7 @@ use knowledge::provider::translation::Translation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use words::api::chat::{FilterFlow, TextFilter};
+use words::api::chat::{FilterFlow, REFUSALS, TextFilter};
 
 /// A stream that was read.
 #[derive(Debug)]
@@ -49,7 +49,8 @@ pub fn read(reader: &Translation, bytes: &[u8], id: &str) -> ReadStream {
     let Collected { mut done, open, parts } = std::mem::take(&mut *collected.lock());
     done.extend(open);
     for text in &mut done {
-        text.choice = parts.get(&text.choice).copied().unwrap_or(text.choice);
+        let own = if text.choice < REFUSALS { text.choice } else { text.choice - REFUSALS };
+        text.choice = parts.get(&text.choice).copied().unwrap_or(own);
     }
     ReadStream { texts: done, written, is_complete }
 }

@@ -48,6 +48,11 @@ pub trait Encoder: Send + Sync + Debug {
     /// marker after it; for a whole response, the error body.
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>);
 
+    /// Whether it writes a refusal in a place of its own. Others write it as text.
+    fn has_refusals(&self) -> bool {
+        false
+    }
+
     /// The finished items of the response that the client may refer to later: id and JSON. Only responses of the Responses
     /// API have any.
     fn items(&self) -> Vec<(String, String)> {

@@ -35,6 +35,6 @@ pub use params::Params;
 pub use provider_error::ProviderError;
 pub use request::{ChatRequest, MarkName, Reasoning, ResponseFormat, described};
 pub use response::ChatResponse;
-pub use text_filter::{FilterFlow, TextFilter};
+pub use text_filter::{FilterFlow, REFUSALS, TextFilter};
 pub use tool::{AllowedTools, Tool, ToolChoice};
 pub use url_citation::UrlCitation;

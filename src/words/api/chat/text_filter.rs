@@ -23,6 +23,10 @@
 use crate::error::Error;
 use std::fmt::Debug;
 
+/// Added to the number of a choice: the refusal in it, where the client gets that in a place of its own. For filters it is another text. A
+/// client that gets it as text has it in the text of its choice.
+pub const REFUSALS: u32 = 128;
+
 /// One filter over the text of one response.
 pub trait TextFilter: Send + Sync + Debug {
     /// Takes the next text of a choice, which is never empty, and appends to `out` what goes on to the client. What it

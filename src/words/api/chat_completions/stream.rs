@@ -286,6 +286,10 @@ impl Stream {
 }
 
 impl Encoder for Stream {
+    fn has_refusals(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match *event {
             Event::Start(start) => self.ensure_prefix(start.id, start.model, start.created),

@@ -41,9 +41,14 @@ pub fn count_response(tokens: u64) -> Vec<u8> {
     format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}").into_bytes()
 }
 
-/// Whether a part of a message of this type has text of the answer: refusals and reasoning are none. A part without a type is one.
-pub fn is_text_part(kind: &str) -> bool {
-    !matches!(kind, "refusal" | "reasoning_text" | "summary_text")
+/// The member with the text of the answer in a part of this type of a message; `None`: reasoning is no part of it. A part without a type has
+/// a text.
+pub fn text_of_part(kind: &str) -> Option<&'static str> {
+    match kind {
+        "reasoning_text" | "summary_text" => None,
+        "refusal" => Some("refusal"),
+        _ => Some("text"),
+    }
 }
 
 /// The encoder for one response.

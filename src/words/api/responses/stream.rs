@@ -44,6 +44,10 @@ impl Stream {
 }
 
 impl Encoder for Stream {
+    fn has_refusals(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
             // These may arrive before the provider's `Start`, which names the model.

@@ -17,6 +17,10 @@ impl Whole {
 }
 
 impl Encoder for Whole {
+    fn has_refusals(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
         self.builder.apply(event, &mut |_, _, _| {});
     }

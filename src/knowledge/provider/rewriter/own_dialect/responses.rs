@@ -17,7 +17,7 @@ use super::calls::{self, CallEvents, CallTexts};
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use words::api::responses::is_text_part;
+use words::api::responses::text_of_part;
 use words::json::splice::{Object, Splice};
 use words::json::write::{ObjectWriter, key};
 
@@ -25,9 +25,33 @@ use words::json::write::{ObjectWriter, key};
 const MAX_KEPT: usize = 64 << 20;
 /// What a part costs besides its text, bytes.
 const PART_COST: usize = 128;
-const DELTA: &str = "response.output_text.delta";
+/// The texts of a part, by the events that have them.
+const TEXTS: [TextEvents; 2] = [
+    TextEvents {
+        delta: "response.output_text.delta",
+        done: "response.output_text.done",
+        member: "text",
+        has_logprobs: true,
+    },
+    TextEvents {
+        delta: "response.refusal.delta",
+        done: "response.refusal.done",
+        member: "refusal",
+        has_logprobs: false,
+    },
+];
 /// The members of an event that name the part it belongs to.
 const PLACE: [&str; 3] = ["item_id", "output_index", "content_index"];
+
+/// The events of one kind of text.
+#[derive(Debug)]
+struct TextEvents {
+    delta: &'static str,
+    done: &'static str,
+    /// The member of the latter, and of the part, that has all of it.
+    member: &'static str,
+    has_logprobs: bool,
+}
 
 /// What is known of the texts so far.
 #[derive(Debug, Default)]
@@ -39,6 +63,8 @@ pub(super) struct ResponseText {
     open: Vec<OpenPart>,
     /// The calls between the texts.
     calls: CallTexts,
+    /// The last part that is no refusal: the next one goes on with its text.
+    last_text: Option<usize>,
     /// How many events more than the provider sent were written.
     added: i64,
     /// Bytes kept in `parts` and `calls`.
@@ -76,6 +102,7 @@ struct PartText {
 #[derive(Debug)]
 struct OpenPart {
     number: usize,
+    events: &'static TextEvents,
     names: PartNames,
     /// The members that name it, JSON texts.
     place: [Option<String>; 3],
@@ -126,20 +153,27 @@ impl ResponseText {
         if let Some(of) = calls::EVENTS.iter().find(|of| of.done == kind) {
             before.extend(self.call_done(of, event, &names, &mut splice, filters)?);
         }
+        let of_text = TEXTS.iter().find(|of| of.delta == kind || of.done == kind);
         let keeps = match &*kind {
-            DELTA => self.delta(event, &names, &mut splice, filters)?,
+            kind if let Some(of) = of_text => {
+                let is_delta = kind == of.delta;
+                if is_delta {
+                    self.delta(of, event, &names, &mut splice, filters)?
+                } else {
+                    self.replace(event, of.member, &names, &mut splice, filters).map(|_| true)?
+                }
+            }
             kind if filters.reads_calls() && calls::is_delta(kind) => {
                 let kept = self.calls.begin(names.keys());
                 self.keep(kept)?;
                 false
             }
             "response.output_text.annotation.added" => !self.find(&names).is_some_and(|part| part.changed),
-            "response.output_text.done" => {
-                self.replace(event, "text", &names, &mut splice, filters).map(|_| true)?
-            }
             "response.content_part.added" | "response.content_part.done" => {
-                if let Some(part) = event.inner("part").filter(is_text) {
-                    self.replace(&part, "text", &names, &mut splice, filters)?;
+                if let Some(part) = event.inner("part")
+                    && let Some(member) = text_member(&part)
+                {
+                    self.replace(&part, member, &names, &mut splice, filters)?;
                 }
                 true
             }
@@ -209,7 +243,7 @@ impl ResponseText {
         filters: &mut TextFilters,
     ) -> Result<Vec<(Vec<u8>, &'static str)>, Refusal> {
         match kind {
-            "response.output_text.done" | "response.content_part.done" => {
+            "response.output_text.done" | "response.refusal.done" | "response.content_part.done" => {
                 let part = names.keys().find_map(|key| self.by_key.get(&key)).copied();
                 self.close(number, filters, |open| Some(open.number) == part)
             }
@@ -287,9 +321,11 @@ impl ResponseText {
         }
         let mut all = String::new();
         for (place, part) in objects(item, "content")? {
-            if is_text(&part) {
+            if let Some(member) = text_member(&part) {
                 let names = PartNames::of_item(item, index, place);
-                all.push_str(&self.replace(&part, "text", &names, splice, filters)?);
+                let text = self.replace(&part, member, &names, splice, filters)?;
+                // What SDKs put together has no refusal in it.
+                all.push_str(if member == "text" { &text } else { "" });
             }
         }
         Ok(all)
@@ -298,19 +334,20 @@ impl ResponseText {
     /// Filters a delta; false if nothing is left of it.
     fn delta<'t>(
         &mut self,
+        events: &'static TextEvents,
         event: &Object<'t>,
         names: &PartNames,
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
     ) -> Result<bool, Refusal> {
         let Some(raw) = text(event, "delta")? else { return Ok(true) };
-        let number = self.number_of(names, filters)?;
+        let number = self.number_of(names, events.member, filters)?;
         let mut passed = String::new();
         filters.pass_text(choice(number), &raw, &mut passed)?;
         let part = self.parts.get_mut(number);
         if part.is_some_and(|part| !std::mem::replace(&mut part.is_open, true)) {
             let place = PLACE.map(|name| event.json_of(name).map(str::to_owned));
-            self.open.push(OpenPart { number, names: names.clone(), place });
+            self.open.push(OpenPart { number, events, names: names.clone(), place });
         }
         let changed = passed != raw;
         let part = self.append(number, &passed)?;
@@ -335,7 +372,7 @@ impl ResponseText {
     ) -> Result<String, Refusal> {
         let Some(raw) = text(object, member)? else { return Ok(String::new()) };
         if self.find(names).is_none() {
-            let number = self.number_of(names, filters)?;
+            let number = self.number_of(names, member, filters)?;
             let mut passed = String::new();
             filters.pass_text(choice(number), &raw, &mut passed)?;
             filters.pass_rest(choice(number), &mut passed)?;
@@ -370,18 +407,20 @@ impl ResponseText {
             }
             let mut data = Vec::new();
             let mut event = ObjectWriter::open(&mut data);
-            event.text(key!("type"), DELTA);
+            event.text(key!("type"), ended.events.delta);
             for (name, json) in PLACE.into_iter().zip(&ended.place) {
                 event.optional_raw(name, json.as_deref());
             }
             event.text(key!("delta"), &held);
-            event.raw(key!("logprobs"), "[]");
+            if ended.events.has_logprobs {
+                event.raw(key!("logprobs"), "[]");
+            }
             if let Some(number) = number {
                 event.raw(key!("sequence_number"), &(number + self.added).to_string());
             }
             event.close();
             self.added += 1;
-            events.push((data, DELTA));
+            events.push((data, ended.events.delta));
         }
         Ok(events)
     }
@@ -392,14 +431,21 @@ impl ResponseText {
         self.parts.get(*number)
     }
 
-    /// The number of a part, which is added if its surest name is new.
-    fn number_of(&mut self, names: &PartNames, filters: &mut TextFilters) -> Result<usize, Refusal> {
+    /// The number of a part with its text in this member, which is added if its surest name is new.
+    fn number_of(
+        &mut self,
+        names: &PartNames,
+        member: &str,
+        filters: &mut TextFilters,
+    ) -> Result<usize, Refusal> {
         if let Some(number) = names.keys().next().and_then(|key| self.by_key.get(&key)) {
             return Ok(*number);
         }
         let number = self.parts.len();
         self.parts.push(PartText::default());
-        if let Some(before) = number.checked_sub(1) {
+        if member != "refusal"
+            && let Some(before) = self.last_text.replace(number)
+        {
             filters.follow(choice(number), choice(before));
         }
         for key in names.keys() {
@@ -439,9 +485,9 @@ fn text<'o>(object: &'o Object<'_>, name: &str) -> Result<Option<Cow<'o, str>>, 
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Whether a part of a message is text that is filtered. Refusals and reasoning are not.
-fn is_text(part: &Object<'_>) -> bool {
-    is_text_part(&part.string("type").unwrap_or_default())
+/// The member of a part of a message whose text is filtered. Reasoning is not.
+fn text_member(part: &Object<'_>) -> Option<&'static str> {
+    text_of_part(&part.string("type").unwrap_or_default())
 }
 
 /// Empties a list that describes text which was changed.

@@ -95,6 +95,34 @@ fn what_stands_between_texts_waits_behind_the_text_that_is_held_back() {
     assert_eq!(out, format!("0:a  {shown} 0:*** b Finish "));
 }
 
+/// A client whose dialect has no refusals gets them as text: they are filtered as the text that they go on with.
+#[test]
+fn a_refusal_is_filtered_and_stays_one() {
+    let refusal = |text| Event::Refusal { choice: 0, text };
+    let events = [refusal("a sec"), refusal("ret b"), STOP];
+    let (out, _) = run(vec![Box::<Redact>::default()], &events);
+    assert_eq!(out, format!("{:?} {:?} Finish ", refusal("a "), refusal("*** b")));
+    // A text by itself, behind which the other one goes on.
+    let events = [text(0, "a se"), refusal("b se"), text(0, "cret c"), STOP];
+    let (out, _) = run(vec![Box::<Redact>::default()], &events);
+    assert_eq!(out, format!("0:a  {:?} 0:*** c {:?} Finish ", refusal("b "), refusal("se")));
+    // One text with it, where the client has no other place for it.
+    let mut merging = TextFilters { filters: vec![Box::<Redact>::default()], ..TextFilters::default() };
+    merging.merge_refusals();
+    let mut out = String::new();
+    for event in [text(0, "a se"), refusal("cret b"), STOP] {
+        let taken = merging.take(event, &mut |event| {
+            if let Event::Text { text, .. } | Event::Refusal { text, .. } = event {
+                out.push_str(text);
+            }
+        });
+        assert!(taken.is_ok());
+    }
+    assert_eq!(out, "a *** b");
+    let (out, denied) = run(vec![Box::new(Brackets)], &[refusal("so bad")]);
+    assert_eq!((out.as_str(), denied), ("", true));
+}
+
 #[test]
 fn too_much_does_not_wait() {
     let data = "d".repeat(MAX_WAITING);
@@ -114,7 +142,7 @@ fn a_choice_that_goes_on_behind_its_end_is_filtered() {
 fn choices_are_kept_apart() {
     let events = [text(0, "a"), text(1, "b"), text(200, "c"), STOP];
     let (out, _) = run(vec![Box::new(Brackets)], &events);
-    assert_eq!(out, "0:[0a] 1:[1b] 200:[200c] 0:[0end] Finish ");
+    assert_eq!(out, "0:[0a] 1:[1b] 200:[127c] 0:[0end] Finish ");
 }
 
 #[test]
@@ -196,6 +224,17 @@ fn between(operation: Operation) -> Vec<serde_json::Value> {
 
 /// A stream with these texts and with `between` behind each, whose whole text some of its last events have once more.
 fn stream_of(operation: Operation, texts: &[String], between: &[serde_json::Value]) -> String {
+    stream_of_kind(operation, "output_text", texts, between)
+}
+
+/// The same; `kind`: of a part of the Responses API.
+fn stream_of_kind(
+    operation: Operation,
+    kind: &str,
+    texts: &[String],
+    between: &[serde_json::Value],
+) -> String {
+    let member = if kind == "refusal" { "refusal" } else { "text" };
     let all = texts.concat();
     let place = json!({"item_id": "m", "output_index": 0, "content_index": 0});
     let event = |mut value: serde_json::Value| {
@@ -213,7 +252,7 @@ fn stream_of(operation: Operation, texts: &[String], between: &[serde_json::Valu
             let choice = json!({"index": 0, "text": text, "logprobs": null, "finish_reason": null});
             event(json!({"id": "c", "model": "m", "choices": [choice]}))
         }
-        Operation::Responses => event(json!({"type": "response.output_text.delta", "delta": text})),
+        Operation::Responses => event(json!({"type": format!("response.{kind}.delta"), "delta": text})),
         _ => {
             let delta = json!({"type": "text_delta", "text": text});
             event(json!({"type": "content_block_delta", "index": 0, "delta": delta}))
@@ -227,13 +266,13 @@ fn stream_of(operation: Operation, texts: &[String], between: &[serde_json::Valu
             (vec![], vec![json!({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})])
         }
         Operation::Responses => {
-            let part = json!({"type": "output_text", "text": all});
+            let part = json!({"type": kind, member: all});
             let item = json!({"id": "m", "type": "message", "content": [part]});
             let end = vec![
-                json!({"type": "response.output_text.done", "text": all}),
+                json!({"type": format!("response.{kind}.done"), member: all}),
                 json!({"type": "response.content_part.done", "part": part}),
                 json!({"type": "response.output_item.done", "item": item}),
-                json!({"type": "response.completed", "response": {"output": [item], "output_text": all}}),
+                json!({"type": "response.completed", "response": {"output": [item], "output_text": if kind == "refusal" { "" } else { &*all }}}),
             ];
             (vec![], end)
         }
@@ -294,6 +333,20 @@ fn a_word_is_found_wherever_texts_and_chunks_cut_it() {
             for size in [1, 2, 3, 7, 64, 101] {
                 assert_eq!(redacted(operation, &stream, size), at_once, "{operation:?} {length} {size}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_the_responses_api_is_filtered_in_each_event_that_has_it() {
+    for texts in [["a sec", "ret b"], ["a se", "cret b"], ["a secret", " b"]] {
+        let texts = texts.map(str::to_owned);
+        let stream = stream_of_kind(Operation::Responses, "refusal", &texts, &[]);
+        for size in [1, 7, stream.len()] {
+            let out = redacted(Operation::Responses, &stream, size);
+            assert!(!out.contains("sec") && !out.contains("ret b"), "{out}");
+            assert_eq!(out.matches(r#""refusal":"a *** b""#).count(), 4, "{out}");
+            assert!(out.contains("response.refusal.delta") && !out.contains("output_text.delta"), "{out}");
         }
     }
 }

@@ -15,7 +15,6 @@ pub(super) struct Waiting(VecDeque<(u64, u32, OwnedEvent)>);
 /// An event that follows text of its choice, without the number of that choice.
 #[derive(Debug)]
 enum OwnedEvent {
-    Refusal(String),
     Reasoning(String),
     Signature(String),
     Redacted(String),
@@ -55,7 +54,6 @@ impl Waiting {
 impl OwnedEvent {
     fn of(event: &Event<'_>) -> Option<Self> {
         Some(match *event {
-            Event::Refusal { text, .. } => Self::Refusal(text.to_owned()),
             Event::Reasoning { text, .. } => Self::Reasoning(text.to_owned()),
             Event::Signature { signature, .. } => Self::Signature(signature.to_owned()),
             Event::Redacted { data, .. } => Self::Redacted(data.to_owned()),
@@ -78,7 +76,6 @@ impl OwnedEvent {
 
     fn event(&self, choice: u32) -> Event<'_> {
         match self {
-            Self::Refusal(text) => Event::Refusal { choice, text },
             Self::Reasoning(text) => Event::Reasoning { choice, text },
             Self::Signature(signature) => Event::Signature { choice, signature },
             Self::Redacted(data) => Event::Redacted { choice, data },
@@ -93,8 +90,7 @@ impl OwnedEvent {
 
     fn bytes(&self) -> usize {
         let texts = match self {
-            Self::Refusal(text)
-            | Self::Reasoning(text)
+            Self::Reasoning(text)
             | Self::Signature(text)
             | Self::Redacted(text)
             | Self::Block(text)
