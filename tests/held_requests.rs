@@ -375,3 +375,70 @@ async fn a_hard_budget_keeps_what_it_holds_for_attempts_without_a_report() {
     assert!((usage(&gateway, &hard).await / five - 1.0).abs() < 0.001);
     assert!(usage(&gateway, &soft).await == 0.0, "a soft budget counts what was delivered");
 }
+
+/// What ends before its report may cost more than what was read of it: a stream that is cut, the loser of a race, a client that leaves
+/// between the last text and the report.
+#[tokio::test]
+async fn a_hard_budget_keeps_what_it_holds_for_what_ends_before_its_report() {
+    let gateway = Gateway::start(SETTINGS);
+    let hard = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
+    let send = async |script: &str, config: Value| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", CLIENT).header("x-emulator-script", script);
+        let call = call.header("x-gateway-config", config.to_string());
+        call.json(&chat(json!({"stream": true}))).send().await.unwrap()
+    };
+    let one_target = || json!({"provider": "@emu"});
+    // What one attempt holds: nothing of this one is read.
+    let late = json!({"provider": "@emu", "request_timeout": 100});
+    assert_eq!(send("tokens=5&latency=5000", late).await.status(), 408);
+    let one = usage(&gateway, &hard).await;
+    assert!(one > 0.0);
+    let grown = async |before: f64| {
+        wait::until("the end of the request", async || {
+            let grown = usage(&gateway, &hard).await - before;
+            (grown > 0.0).then_some(grown)
+        })
+        .await
+    };
+
+    let before = usage(&gateway, &hard).await;
+    let _broken = send("tokens=5&fault=cut&after=2", one_target()).await.text().await;
+    let cut = grown(before).await;
+    assert!((cut / one - 1.0).abs() < 0.01, "{cut} of a stream that was cut, {one} held");
+
+    let before = usage(&gateway, &hard).await;
+    let mut leaving = send("tokens=3&gap=300", one_target()).await;
+    let mut text = String::new();
+    while !text.contains(r#""finish_reason":"stop""#) {
+        text.push_str(std::str::from_utf8(&leaving.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    assert!(!text.contains("prompt_tokens"), "the report comes later: {text}");
+    drop(leaving);
+    let left = grown(before).await;
+    assert!((left / one - 1.0).abs() < 0.01, "{left} of a client that left, {one} held");
+
+    let before = usage(&gateway, &hard).await;
+    let race = json!({
+        "strategy": {"mode": "fallback"},
+        "hedge": {"after_ms": 100, "max_extra_ratio": 1.0},
+        "targets": [one_target(), one_target()],
+    });
+    assert_eq!(
+        send("tokens=5&latency=5000&times=1&key=race", race)
+            .await
+            .text()
+            .await
+            .unwrap()
+            .matches("stop")
+            .count(),
+        1
+    );
+    let raced = grown(before).await;
+    assert!(raced > one && raced < 2.0 * one, "{raced} of both, {one} held for each");
+
+    let before = usage(&gateway, &hard).await;
+    send("tokens=5", one_target()).await.text().await.unwrap();
+    let reported = grown(before).await;
+    assert!(reported < one, "{reported} reported, {one} held");
+}

@@ -18,7 +18,7 @@
 //! bill.
 
 use super::record::{AttemptUsage, UsageSource};
-use super::usage_ceiling::UsageCeiling;
+use super::usage_ceiling::{UsageCeiling, served_tier};
 use bytes::Bytes;
 use http::Method;
 use judgment::route::attempt::Attempt;
@@ -128,7 +128,9 @@ impl Observed {
 impl AttemptUsage {
     /// The report of this attempt, with what it can have used at most where it says more than is sure.
     fn by(self, attempt: &Attempt) -> Self {
-        Self { ceiling: UsageCeiling::of(attempt, &self.usage), ..self }
+        let service_tier = served_tier(attempt, self.service_tier);
+        let source = if service_tier == self.service_tier { self.source } else { UsageSource::Bounded };
+        Self { ceiling: UsageCeiling::of(attempt, &self.usage), service_tier, source, ..self }
     }
 }
 
@@ -205,7 +207,7 @@ impl Uncounted {
             reported: response.usage,
             web_searches: response.web_searches.count(),
             response_model: response.model.clone(),
-            service_tier: response.service_tier,
+            service_tier: served_tier(attempt, response.service_tier),
             ceiling: response.usage.and_then(|usage| UsageCeiling::of(attempt, &usage.capped())),
             is_cut: !response.is_complete(),
         }

@@ -52,7 +52,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     };
     let observed = std::mem::take(&mut ctx.observers).into_summary(attempt.as_deref());
     if let Some(attempt) = &attempt {
-        noted.attempt_responded(attempt, &observed, client.sent_status().is_some());
+        noted.attempt_responded(attempt, &observed, client.sent_status().is_some(), error.is_some());
     }
     let request = received(client, ctx, &noted);
     let times = times(&noted, started, total, last);

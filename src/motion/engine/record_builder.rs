@@ -257,20 +257,27 @@ impl RecordBuilder {
         self.attempts.all.push(attempt);
     }
 
-    /// Notes whose response the client got, and what it used if that is still open.
+    /// Notes whose response the client got, and what it used if that is still open. `is_cut`: it was not read to its end.
     pub(super) fn attempt_responded(
         &mut self,
         attempt: &Arc<Attempt>,
         response: &ResponseSummary,
         was_sent: bool,
+        is_cut: bool,
     ) {
         if self.attempts.is_forwarded {
-            self.used(match self.attempts.all.last().and_then(|last| last.status) {
+            let observed = match self.attempts.all.last().and_then(|last| last.status) {
                 Some(101) => Observed::of_socket(attempt, response),
                 // It is elsewhere, or the client has it.
                 Some(300..400) => Observed::Nothing,
                 _ => Observed::of(attempt, response),
-            });
+            };
+            // The report would have followed the last of the text.
+            let has_report_ahead = is_cut && !response.ended && matches!(observed, Observed::Uncounted(_));
+            self.used(observed);
+            if let Some(last) = self.attempts.all.last_mut() {
+                last.time.is_open |= has_report_ahead;
+            }
         }
         let mut attempts = self.attempts.all.iter_mut().rev();
         if let Some(record) = attempts.find(|record| Arc::ptr_eq(&record.target, &attempt.target)) {

@@ -10,8 +10,10 @@ use knowledge::price::RequestPrices;
 use knowledge::provider::translation::Translation;
 use words::api::body::Body;
 use words::api::operation::Operation;
+use words::api::service_tier::ServiceTier;
 use words::api::usage::Usage;
 use words::api::{input_reach, responses, search_bounds};
+use words::json::walk;
 
 /// The most tokens of input, and of output, that one call is believed to use where nothing else bounds it: the largest context that any
 /// listed model has.
@@ -133,6 +135,21 @@ impl UsageCeiling {
     }
 }
 
+/// The service tier that a response is charged at: none that is dearer than the one that the request names. Where it names none, or leaves
+/// it to the provider, that of the report.
+pub(super) fn served_tier(attempt: &Attempt, reported: Option<ServiceTier>) -> Option<ServiceTier> {
+    let reported = reported?;
+    if reported.is_ordinary() {
+        return Some(reported);
+    }
+    let translated = attempt.translation.as_ref().and_then(Translation::request).map(Body::bytes);
+    let body = translated.or(attempt.body.as_ref()).map(|body| &**body).unwrap_or_default();
+    let mut members = walk::members(body).into_iter().flatten();
+    let named = members.find(|(name, _)| *name == b"service_tier");
+    let named = named.and_then(|(_, value)| ServiceTier::read(value));
+    named.is_none_or(|named| !named.is_ordinary()).then_some(reported)
+}
+
 /// Whether any request of so many bytes with this bound of its output may use that.
 fn is_sure(usage: &Usage, bytes: u64, output: Option<u64>) -> bool {
     let read =
@@ -169,7 +186,7 @@ mod tests {
     }
 
     fn attempt_at(method: &Method, path: &'static str, body: Option<&str>) -> Attempt {
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let checks = Checks::NONE;
         let secrets = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let snapshot = SettingsSnapshot::new(Settings::parse("{}", &secrets, &checks).unwrap(), 0);
         let uri = Uri::from_static(path);
@@ -248,6 +265,22 @@ mod tests {
         let body = r#"{"model":"gpt-4o","max_tokens":10,"messages":[{"role":"user","content":"Hello"}]}"#;
         let attempt = attempt_at(&Method::POST, "/v1/proxy/v1/chat/completions", Some(body));
         assert_eq!(charged_by(&attempt, "gpt-4o", usage(most, 5)).0.input, 128_000);
+    }
+
+    #[test]
+    fn no_response_is_served_at_a_dearer_tier_than_was_requested() {
+        let body = |more: &str| format!(r#"{{"model":"gpt-4o",{more}"messages":[]}}"#);
+        for (requested, reported, charged) in [
+            ("", "priority", Some("priority")),
+            (r#""service_tier":"auto","#, "priority", Some("priority")),
+            (r#""service_tier":"priority","#, "priority", Some("priority")),
+            (r#""service_tier":"flex","#, "priority", None),
+            (r#""service_tier":"default","#, "fast", None),
+            (r#""service_tier":"default","#, "flex", Some("flex")),
+        ] {
+            let tier = served_tier(&attempt(&body(requested)), ServiceTier::new(reported));
+            assert_eq!(tier.as_deref(), charged, "{requested} {reported}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use memory::limits::Estimate;
 use std::borrow::Cow;
 use words::api::body::Body;
 use words::api::operation::Operation;
-use words::api::{output_bounds, responses, search_bounds};
+use words::api::{output_bounds, responses, search_bounds, service_tier};
 
 /// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;
@@ -142,8 +142,7 @@ impl UsageEstimate {
     /// `None` where price or searches have no bound.
     pub fn max_cost(&self, output: u64) -> Option<i64> {
         let tier = match self.service_tier.as_deref() {
-            // No provider serves these at a dearer tier than the standard one.
-            Some(tier @ ("default" | "standard" | "standard_only" | "flex")) => ExpectedTier::UpTo(tier),
+            Some(tier) if service_tier::ORDINARY.contains(&tier) => ExpectedTier::UpTo(tier),
             _ => ExpectedTier::Any,
         };
         self.cost(self.max_input, output, self.max_searches?, tier)

@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::ops::Deref;
 
+/// The tiers of a request that no provider serves at a dearer one than the standard.
+pub const ORDINARY: [&str; 4] = ["default", "standard", "standard_only", "flex"];
+
 /// The longest name that is kept, bytes: all names in use are shorter.
 const MAX_NAME: usize = 23;
 
@@ -33,6 +36,11 @@ impl ServiceTier {
         bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
         bytes.make_ascii_lowercase();
         Some(Self { len: u8::try_from(name.len()).ok()?, bytes })
+    }
+
+    /// Whether it is one of [`ORDINARY`].
+    pub fn is_ordinary(&self) -> bool {
+        ORDINARY.contains(&&**self)
     }
 
     /// Reads the JSON text of a string, or of Bedrock's object with a `type`. `None` for anything else.
