@@ -9,7 +9,7 @@ mod graphs;
 mod groups;
 
 use super::call::Call;
-use super::field::{Field, Type, concat_fields, required};
+use super::field::{Field, Type, required};
 use super::log_filter::{self, FIELDS};
 use super::logs;
 pub(super) use feedback::ROUTES as FEEDBACK_ROUTES;
@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use words::config::read::Problems;
 use words::error::Error;
+use words::tables::concat;
 
 /// How long an answer may be looked for.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ const TIMES: [Field; 2] = [
 ];
 
 /// The parameters of all calls but groups.
-const COMMON: [Field; 26] = concat_fields(&TIMES, &FIELDS);
+const COMMON: [Field; 26] = concat(&TIMES, &FIELDS);
 
 /// The time that a call is about which names only its end, or neither.
 const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);

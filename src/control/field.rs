@@ -104,16 +104,3 @@ pub(super) const fn not_null(name: &'static str, of: Type, doc: &'static str) ->
 pub(super) const fn nullable(name: &'static str, of: Type, doc: &'static str) -> Field {
     Field { name, of, is_required: true, is_nullable: true, doc }
 }
-
-/// The fields of two tables, one after the other. `ALL`: how many these are.
-#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
-pub(super) const fn concat_fields<const ALL: usize>(first: &[Field], then: &[Field]) -> [Field; ALL] {
-    assert!(first.len() + then.len() == ALL, "ALL is the number of fields");
-    let mut all = [first[0]; ALL];
-    let mut index = 0;
-    while index < ALL {
-        all[index] = if index < first.len() { first[index] } else { then[index - first.len()] };
-        index += 1;
-    }
-    all
-}

@@ -7,7 +7,7 @@ mod link_maker;
 mod tail;
 
 use super::call::Call;
-use super::field::{Field, Type, concat_fields, nullable, optional, required};
+use super::field::{Field, Type, nullable, optional, required};
 use super::log_filter::{self, FIELDS};
 use super::log_view;
 use super::page::{self, Page};
@@ -26,6 +26,7 @@ use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 /// How long one log may be looked for.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,7 +44,7 @@ const TIMES: [Field; 2] = [
     optional("time_of_generation_max", Type::Time, "The last moment; not included."),
 ];
 
-const PARAMETERS: [Field; 26] = concat_fields(&TIMES, &FIELDS);
+const PARAMETERS: [Field; 26] = concat(&TIMES, &FIELDS);
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The log."),

@@ -6,7 +6,7 @@
 
 use super::api_keys::{LIMIT, USED};
 use super::call::Call;
-use super::field::{Field, Type, concat_fields, nullable, required};
+use super::field::{Field, Type, nullable, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use super::used::{described, used};
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use words::error::Error;
 use words::settings::ServiceKey;
+use words::tables::concat;
 
 const OWN: [Field; 4] = [
     required("scope", Type::OneOf(&["key", "workspace", "policy"]), "Whose limit it is."),
@@ -38,7 +39,7 @@ const LAST: [Field; 1] = [nullable(
     "What is used; null where that depends on the request, counts other workspaces as well, or cannot be read now.",
 )];
 
-const ITEM: [Field; 10] = concat_fields::<10>(&concat_fields::<9>(&OWN, &LIMIT), &LAST);
+const ITEM: [Field; 10] = concat::<_, 10>(&concat::<_, 9>(&OWN, &LIMIT), &LAST);
 
 pub(super) const ROUTES: &[Route] =
     &[get("/v1/api-keys/self/limits", Access::AnyKey, "Lists the limits over the calling key", |call| {

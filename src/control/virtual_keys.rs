@@ -7,7 +7,7 @@ use super::credential::{
     self, ALLOWED_MODELS, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, integration_of,
     items_with_role,
 };
-use super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page;
 use super::providers::Provider;
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 const ANY_TEXT: Type = Type::Text(64 << 10);
 
@@ -56,7 +57,7 @@ const ACCOUNT: [Field; 24] = [
     optional("customHost", ANY_TEXT, "Base URL in place of the provider's own."),
 ];
 
-const CREATE: &[Field] = &concat_fields::<28>(
+const CREATE: &[Field] = &concat::<_, 28>(
     &[
         required("name", Type::Name(255), "For people; the slug begins with it."),
         required("provider", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
@@ -67,7 +68,7 @@ const CREATE: &[Field] = &concat_fields::<28>(
 );
 
 const UPDATE: &[Field] =
-    &concat_fields::<26>(&[not_null("name", Type::Name(255), "For people."), RESET_USAGE], &ACCOUNT);
+    &concat::<_, 26>(&[not_null("name", Type::Name(255), "For people."), RESET_USAGE], &ACCOUNT);
 
 const MADE: &[Field] = &[
     required("id", Type::Uuid, "The virtual key."),

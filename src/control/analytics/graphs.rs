@@ -3,7 +3,7 @@
 use super::buckets::{Granularity, MAX_BUCKETS, starts};
 use super::{COMMON, Subject, Sum, average_latency, cents, percent, ratio, rounded, sums, time};
 use crate::call::Call;
-use crate::field::{Field, Type, concat_fields, optional, required};
+use crate::field::{Field, Type, optional, required};
 use crate::reply::Reply;
 use crate::route::{Access, Route, Shape, get};
 use jiff::tz::TimeZone;
@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 const IN_TIME: [Field; 2] = [
     optional(
@@ -24,7 +25,7 @@ const IN_TIME: [Field; 2] = [
     ),
     optional("timezone", Type::Text(64), "Where days and weeks begin, as `Europe/Berlin`; UTC by default."),
 ];
-pub(super) const QUERY: [Field; 28] = concat_fields(&COMMON, &IN_TIME);
+pub(super) const QUERY: [Field; 28] = concat(&COMMON, &IN_TIME);
 
 pub(super) const GRAPH: Shape = Shape::Object(&[
     required("summary", Type::AnyObject, "Of the whole range."),

@@ -3,7 +3,7 @@
 use super::columns::{Column, NAMES, ORDERS, cost};
 use super::{Subject, Sum, ratio, rounded, sums, time};
 use crate::call::{Call, by_id_or_slug};
-use crate::field::{Field, Type, concat_fields, nullable, optional, required};
+use crate::field::{Field, Type, nullable, optional, required};
 use crate::log_filter::FIELDS;
 use crate::page::{self, Page};
 use crate::records::{member, members};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 const TIMES: [Field; 2] = [
     optional(
@@ -26,7 +27,7 @@ const TIMES: [Field; 2] = [
     ),
     optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
 ];
-const COMMON: [Field; 26] = concat_fields(&TIMES, &FIELDS);
+const COMMON: [Field; 26] = concat(&TIMES, &FIELDS);
 
 const CHOICES: [Field; 3] = [
     optional(
@@ -41,7 +42,7 @@ const CHOICES: [Field; 3] = [
         "`desc` by default. Equals are in order of their value.",
     ),
 ];
-const QUERY: [Field; 29] = concat_fields(&COMMON, &CHOICES);
+const QUERY: [Field; 29] = concat(&COMMON, &CHOICES);
 
 const ITEM: &[Field] = &[
     required("requests", Type::Any, "How many requests."),

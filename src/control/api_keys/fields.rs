@@ -3,11 +3,12 @@
 //! What depends on other members or on what is stored is checked beside the routes.
 
 use crate::credential::ALLOWED_MODELS;
-use crate::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
+use crate::field::{Field, Type, not_null, nullable, optional, required};
 use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::page;
 use memory::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use words::settings::logs::Payloads;
+use words::tables::concat;
 
 const DEFAULTS: Type = Type::Object(&[
     optional("config_id", Type::Name(128), "Id or slug of the config of requests that name none."),
@@ -183,7 +184,7 @@ pub(crate) const USED: [Field; 6] = [
     nullable("resets_at", Type::Time, "When the window ends; null: never."),
 ];
 
-const USAGE: [Field; 11] = concat_fields(&LIMIT, &USED);
+const USAGE: [Field; 11] = concat(&LIMIT, &USED);
 
 pub(super) const VIEW: &[Field] = &[
     nullable("id", Type::Uuid, "The key's id; null for one of the settings."),

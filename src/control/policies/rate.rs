@@ -1,7 +1,7 @@
 //! Rate-limit policies: requests or tokens in a unit of time, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
-use super::super::field::{Field, Type, concat_fields, not_null, optional, required};
+use super::super::field::{Field, Type, not_null, optional, required};
 use super::super::limits::{COUNT as VALUE, SMOOTH};
 use super::super::page;
 use super::super::records::members;
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 const OBJECT: &str = "policy_rate_limits";
 
@@ -55,7 +56,7 @@ const UPDATE: &[Field] = &[
     SMOOTH,
 ];
 
-const VIEW: &[Field] = &concat_fields::<19>(
+const VIEW: &[Field] = &concat::<_, 19>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),

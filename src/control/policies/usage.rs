@@ -1,7 +1,7 @@
 //! Usage-limit policies: budgets of money, tokens or requests, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
-use super::super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
+use super::super::field::{Field, Type, not_null, nullable, optional, required};
 use super::super::limits::{COUNT as CREDIT, FIT, HARD, RAISE, Today, USED, check_usage, set_day};
 use super::super::page;
 use super::super::records::{members, put};
@@ -24,6 +24,7 @@ use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
+use words::tables::concat;
 
 pub(super) const OBJECT: &str = "policy_usage_limits";
 
@@ -108,7 +109,7 @@ const VALUE_USAGE: Type = Type::Object(&[
     required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
 ]);
 
-const VIEW: &[Field] = &concat_fields::<27>(
+const VIEW: &[Field] = &concat::<_, 27>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),

@@ -27,19 +27,6 @@ pub const fn dropped(path: &'static str, text: &'static str) -> Key {
     Key { path, taken: Taken::Not, text, is_read: false }
 }
 
-/// The keys of two tables, one after the other. `ALL`: how many these are.
-#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
-pub const fn concat<const ALL: usize>(first: &[Key], then: &[Key]) -> [Key; ALL] {
-    assert!(first.len() + then.len() == ALL, "ALL is the number of keys");
-    let mut all = [first[0]; ALL];
-    let mut index = 0;
-    while index < ALL {
-        all[index] = if index < first.len() { first[index] } else { then[index - first.len()] };
-        index += 1;
-    }
-    all
-}
-
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {

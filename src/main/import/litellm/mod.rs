@@ -16,13 +16,14 @@ mod value;
 
 use super::cursor::InputAt;
 use super::import::Import;
-use super::key_table::{Key, concat};
+use super::key_table::Key;
 pub use database::read as read_database;
 use routes::Routing;
 use std::collections::BTreeMap;
+use words::tables::concat;
 
 /// What becomes of every key of its files, and of every column of its database.
-pub const KEYS: &[Key] = &concat::<{ keys::KEYS.len() + database::columns::COLUMNS.len() }>(
+pub const KEYS: &[Key] = &concat::<_, { keys::KEYS.len() + database::columns::COLUMNS.len() }>(
     &database::columns::COLUMNS,
     keys::KEYS,
 );
