@@ -350,7 +350,8 @@ fn the_first_target_is_that_of_the_other_gateway() {
         first_target(&litellm, &request("small", Some(MASTER_KEY), &[])),
         of("hosted_vllm", "qwen3-8b")
     );
-    assert_eq!(first_target(&litellm, &request("team/x", Some(MASTER_KEY), &[])), of("hosted_vllm", "x"));
+    // A deployment with a bound of its own shares its provider with no other.
+    assert_eq!(first_target(&litellm, &request("team/x", Some(MASTER_KEY), &[])), of("hosted_vllm-2", "x"));
     let portkey = Imported::of(&examples().remove(1));
     let target = first_target(&portkey, &request("gpt-4o", None, &[("x-portkey-config", "main")]));
     assert_eq!(target, of("openai", "gpt-4o"));

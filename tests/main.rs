@@ -93,6 +93,7 @@ mod http2;
 mod import;
 mod import_database;
 mod import_odd_rows;
+mod import_prompts;
 mod integrations;
 mod key_commands;
 mod killed_gateway;

@@ -24,7 +24,7 @@ pub struct ImportArguments {
     /// The variable that has the key under which LiteLLM has encrypted secrets in its database.
     #[arg(long, value_name = "NAME", default_value = "LITELLM_SALT_KEY")]
     pub salt_key_env: String,
-    /// What the keys, teams and limits of a database become.
+    /// What the keys, teams and limits of a database become, and prompts of Portkey.
     #[arg(long, value_enum, default_value_t = ImportTarget::Settings)]
     pub to: ImportTarget,
     /// Print the report alone; with --to store also what would be made.

@@ -49,7 +49,7 @@ pub fn run(arguments: &ImportArguments) -> ExitCode {
 fn import(arguments: &ImportArguments) -> Result<ExitCode, String> {
     let has_database = arguments.db.is_some() || arguments.db_env.is_some();
     let is_store = arguments.to == ImportTarget::Store;
-    if is_store && !has_database {
+    if is_store && !has_database && arguments.product != Product::Portkey {
         return Err("--to store needs --db: objects of the store are made of keys, teams and limits, which files do not have".to_owned());
     }
     let mut files = read_files(arguments.product, &arguments.files)?;

@@ -12,6 +12,7 @@ pub enum PlannedKind {
     UsagePolicy,
     RatePolicy,
     Key,
+    Prompt,
 }
 
 impl PlannedKind {
@@ -22,6 +23,7 @@ impl PlannedKind {
             Self::UsagePolicy => "policies/usage-limits",
             Self::RatePolicy => "policies/rate-limits",
             Self::Key => "api-keys/workspace/service",
+            Self::Prompt => "prompts",
         }
     }
 
@@ -32,11 +34,13 @@ impl PlannedKind {
             Self::UsagePolicy => "usage policy",
             Self::RatePolicy => "rate policy",
             Self::Key => "key",
+            Self::Prompt => "prompt",
         }
     }
 }
 
-/// An object that is made where it is not there yet. Those with a slug are found by it and their mark, keys by their digest.
+/// An object that is made where it is not there yet. Those with a slug are found by it and their mark, keys by their digest, prompts by their
+/// slug and what they say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedObject {
     pub kind: PlannedKind,

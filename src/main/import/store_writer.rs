@@ -46,6 +46,8 @@ struct Paths {
 const OF_OTHERS: &str = "an object with this slug is there, and its description is not that which an import writes: it may be of somebody \
      else, so delete it or give it back its description (docs/moving/litellm.md)";
 
+const OTHER_PROMPT: &str = "a prompt with this slug is there and says something else; it stays as it is";
+
 /// Makes the objects; `is_dry`: only looks which are there. An error ends it, and is in what is returned.
 pub fn write(api: &ObjectApi, objects: &[PlannedObject], is_dry: bool) -> StoreOutcome {
     let mut outcome = StoreOutcome::default();
@@ -70,20 +72,24 @@ fn make(
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let found = paths_of(kind)?;
-                if kind != PlannedKind::Key {
-                    stored.read(api, kind, list_path(found.read))?;
+                match kind {
+                    PlannedKind::Key => {}
+                    PlannedKind::Prompt => stored.read_prompts(api, list_path(found.read))?,
+                    _ => stored.read(api, kind, list_path(found.read))?,
                 }
                 entry.insert(found)
             }
         };
         let found = match kind {
             PlannedKind::Key => key(api, object, paths)?,
+            PlannedKind::Prompt => stored.find_prompt(api, list_path(paths.read), object)?,
             _ => stored.find(object),
         };
         let is_lacking = object.needs.iter().any(|mark| outcome.failed.contains(mark));
         match found {
             Found::Object => *outcome.unchanged.entry(kind.name()).or_default() += 1,
             Found::Ended => outcome.end(object),
+            Found::Other if kind == PlannedKind::Prompt => outcome.refuse(object, OTHER_PROMPT),
             Found::Other => outcome.refuse(object, OF_OTHERS),
             Found::Nothing if is_lacking => {
                 outcome.refuse(object, "is not made, as a limit of it could not be made, or its workspace");

@@ -1,14 +1,17 @@
 //! The workspaces and policies that a gateway has: whether an object of an import is among them.
 //!
-//! Found by the slug, in its workspace, and by the mark in the description: without that, it is of somebody else. Not here: keys, which are
-//! found by their digests.
+//! Found by the slug, in its workspace, and by the mark in the description: without that, it is of somebody else. A prompt has no description:
+//! it is one of the import where it says the same. Not here: keys, which are found by their digests.
 
 use super::super::object_api::ObjectApi;
 use super::objects::{PlannedKind, PlannedObject};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const PAGE: u64 = 1000;
+
+/// What a prompt says.
+const SAID: [&str; 3] = ["string", "parameters", "virtual_key"];
 
 /// What there is of an object.
 pub enum Found {
@@ -33,6 +36,8 @@ pub struct StoredObjects {
     found: HashMap<(PlannedKind, String), Vec<StoredObject>>,
     /// The ids of workspaces, by their slugs.
     workspaces: BTreeMap<String, String>,
+    /// The slugs of prompts.
+    prompts: BTreeSet<String>,
 }
 
 impl StoredObjects {
@@ -42,24 +47,34 @@ impl StoredObjects {
     /// The gateway cannot be reached, or does not let this key look.
     pub fn read(&mut self, api: &ObjectApi, kind: PlannedKind, path: &str) -> Result<(), String> {
         for status in ["active", "archived"] {
-            let mut page = 0_u64;
-            loop {
-                let query = [
-                    ("status".to_owned(), status.to_owned()),
-                    ("page_size".to_owned(), PAGE.to_string()),
-                    ("current_page".to_owned(), page.to_string()),
-                ];
-                let list = api.call("GET", path, &query, None)?;
-                let items = list.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-                items.iter().for_each(|item| self.add(kind, item, status == "archived"));
-                page += 1;
-                let total = list.get("total").and_then(Value::as_u64).unwrap_or_default();
-                if items.is_empty() || page * PAGE >= total {
-                    break;
-                }
-            }
+            let of_status = [("status".to_owned(), status.to_owned())];
+            each(api, path, &of_status, |item| self.add(kind, item, status == "archived"))?;
         }
         Ok(())
+    }
+
+    /// Reads which prompts there are.
+    ///
+    /// # Errors
+    /// As [`StoredObjects::read`].
+    pub fn read_prompts(&mut self, api: &ObjectApi, path: &str) -> Result<(), String> {
+        each(api, path, &[], |item| {
+            self.prompts.extend(item.get("slug").and_then(Value::as_str).map(str::to_owned));
+        })
+    }
+
+    /// Whether a prompt is there.
+    ///
+    /// # Errors
+    /// As [`StoredObjects::read`].
+    pub fn find_prompt(&self, api: &ObjectApi, path: &str, object: &PlannedObject) -> Result<Found, String> {
+        let slug = object.text("slug");
+        if !self.prompts.contains(slug) {
+            return Ok(Found::Nothing);
+        }
+        let there = api.call("GET", &format!("{path}/{slug}"), &[], None)?;
+        let is_same = SAID.iter().all(|name| there.get(name) == object.body.get(*name));
+        Ok(if is_same { Found::Object } else { Found::Other })
     }
 
     fn add(&mut self, kind: PlannedKind, item: &Value, is_archived: bool) {
@@ -96,6 +111,28 @@ impl StoredObjects {
             Some(one) if !one.description.contains(&mark) => Found::Other,
             Some(one) if one.is_archived => Found::Ended,
             Some(_) => Found::Object,
+        }
+    }
+}
+
+/// Has `take` look at all items of a list.
+fn each(
+    api: &ObjectApi,
+    path: &str,
+    query: &[(String, String)],
+    mut take: impl FnMut(&Value),
+) -> Result<(), String> {
+    let mut page = 0_u64;
+    loop {
+        let of_page =
+            [("page_size".to_owned(), PAGE.to_string()), ("current_page".to_owned(), page.to_string())];
+        let list = api.call("GET", path, &[query, &of_page].concat(), None)?;
+        let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        items.iter().for_each(&mut take);
+        page += 1;
+        let total = list.get("total").and_then(Value::as_u64).unwrap_or_default();
+        if items.is_empty() || page * PAGE >= total {
+            return Ok(());
         }
     }
 }

@@ -36,12 +36,13 @@ struct AccountMaker<'i, 'p, 'n> {
     notes: Vec<(InputAt<'n>, Taken, String)>,
 }
 
-/// The slug of the stored provider of this account.
+/// The slug of the stored provider of this account. `bounds`: members of it that belong to one deployment, which shares its provider with no
+/// other then.
 pub fn provider(
     import: &mut Import,
     vendor: &'static Vendor,
     params: &Params<'_>,
-    limits: Option<Tree>,
+    bounds: Vec<(&str, Tree)>,
 ) -> String {
     let account = Tree::of([("provider", Tree::text(vendor.id))]);
     let mut maker = AccountMaker { import, params, vendor, account, notes: Vec::new() };
@@ -53,12 +54,13 @@ pub fn provider(
     }
     maker.headers();
     let AccountMaker { import, account, notes, .. } = maker;
-    let account = account.with_some("rate_limits", limits);
+    let is_own = !bounds.is_empty();
+    let account = bounds.into_iter().fold(account, |account, (name, value)| account.with(name, value));
     let name = vendor.names.first().unwrap_or(&vendor.id);
-    // Two deployments do not share their rates.
-    let slug = match account.member("rate_limits") {
-        Some(_) => import.moved.own_provider(name, &account),
-        None => import.moved.provider(name, &account),
+    let slug = if is_own {
+        import.moved.own_provider(name, &account)
+    } else {
+        import.moved.provider(name, &account)
     };
     for (at, taken, member) in notes {
         let text = format!("providers.{slug}.{member}");

@@ -113,7 +113,19 @@ pub fn read<'n>(
     let number = |name: &str| params.member(name).and_then(|at| at.number());
     let rate = |name: &str| number(name).or_else(|| at.member(name)?.number());
     let limits = if has_limits { rate_limits(rate("rpm"), rate("tpm")) } else { None };
-    let slug = account::provider(import, vendor, &params, limits);
+    let places =
+        params.member("max_parallel_requests").filter(|at| at.number().is_some_and(|places| places >= 1.0));
+    let concurrency =
+        places.as_ref().map(|at| Tree::of([("max", Tree::number(at.number().unwrap_or(1.0).trunc()))]));
+    let bounds = [("rate_limits", limits), ("concurrency", concurrency)];
+    let bounds = bounds.into_iter().filter_map(|(name, bound)| Some((name, bound?))).collect();
+    let slug = account::provider(import, vendor, &params, bounds);
+    if let Some(at) = places {
+        let text = format!(
+            "providers.{slug}.concurrency.max; as many wait as its queue has room for, there without a bound"
+        );
+        import.findings.different(&at, text);
+    }
     let mut deployment = Deployment {
         name,
         at: at.clone(),

@@ -92,6 +92,11 @@ pub const KEYS: &[Key] = &[
         Taken::Exact,
         "weight of a target, or rate_limits of its provider",
     ),
+    read(
+        "model_list[].litellm_params.max_parallel_requests",
+        Taken::Different,
+        "concurrency.max of its provider",
+    ),
     read("model_list[].rpm", Taken::Exact, "weight of a target"),
     read("model_list[].tpm", Taken::Exact, "weight of a target"),
     read("model_list[].litellm_params.timeout", Taken::Exact, "request_timeout of a target"),

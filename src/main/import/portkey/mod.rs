@@ -1,10 +1,11 @@
-//! Portkey's configs, and what its API exports: lists of configs, virtual keys, guardrails, keys.
+//! Portkey's configs, and what its API exports: lists of configs, virtual keys, guardrails, keys, prompts.
 //!
-//! `config` takes a config over, `providers` makes the providers that it names, `service_key` keys of clients. Exports have no secrets;
-//! prompts are objects of the store and are not made here.
+//! `config` takes a config over, `providers` makes the providers that it names, `service_key` keys of clients, `prompts` what is made in the
+//! store. Exports have no secrets.
 
 mod config;
 pub mod keys;
+mod prompts;
 mod providers;
 mod service_key;
 
@@ -91,6 +92,14 @@ pub fn import(import: &mut Import, files: &[InputAt<'_>]) {
                 Some(Exported::Guardrail) => guardrail(import, &mut slugs, &object),
                 Some(Exported::Key) => service_key::read(import, &object),
                 _ => {}
+            }
+        }
+    }
+    // The providers of an export are what they are, whichever file has them.
+    for file in files {
+        for object in objects(file) {
+            if kind(&object) == Some(Exported::Prompt) {
+                prompts::read(import, &mut slugs, &object);
             }
         }
     }
