@@ -44,7 +44,7 @@ use policies::Policies;
 use read::{Cursor, Problems};
 use std::collections::HashSet;
 use std::fmt;
-use strategy::Strategy;
+use strategy::{Mode, Strategy};
 
 /// A config object or one of its targets: both have the same fields.
 #[derive(Clone, Default, PartialEq)]
@@ -138,7 +138,8 @@ impl Config {
 impl Config {
     /// Whether all patterns of its conditions can be matched without work.
     pub fn has_made_patterns(&self) -> bool {
-        let conditions = self.strategy.iter().flat_map(|strategy| &strategy.conditions);
+        let strategy = self.strategy.iter().filter(|strategy| strategy.mode == Mode::Conditional);
+        let conditions = strategy.flat_map(|strategy| &strategy.conditions);
         let mut own = conditions.map(|condition| condition.query.is_made());
         own.all(|is_made| is_made) && self.targets.iter().all(Self::has_made_patterns)
     }

@@ -51,11 +51,11 @@ const MAX_NFA_BYTES: usize = 128 << 10;
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
-    /// Empty until it is made; what is in it then is `None` where it cannot be made.
-    made: Arc<OnceLock<Option<Made>>>,
+    /// Empty until it is made.
+    made: Arc<OnceLock<Made>>,
 }
 
-/// What a pattern becomes.
+/// A pattern that can be matched without work.
 struct Made {
     table: Table,
     /// It reads a text from its end to its beginning.
@@ -150,31 +150,25 @@ impl Pattern {
         if self.is_made() {
             return Ok(());
         }
-        let made = budget.spend(&self.text, |fuel| Made::build(&self.text, fuel));
-        let problem = made.as_ref().err().cloned();
-        let _ = self.made.set(made.ok());
-        problem.map_or(Ok(()), Err)
+        let made = budget.spend(&self.text, |fuel| Made::build(&self.text, fuel))?;
+        let _ = self.made.set(made);
+        Ok(())
     }
 
     /// Whether it can be matched without work.
     pub fn is_made(&self) -> bool {
-        matches!(self.made.get(), Some(Some(_)))
+        self.made.get().is_some()
     }
 
-    /// Its table, which is made now if nobody has done so.
-    fn made(&self) -> Option<&Made> {
-        self.made.get_or_init(|| Made::build(&self.text, &mut Fuel(MAX_STEPS)).ok()).as_ref()
-    }
-
-    /// Whether there is a match anywhere in the text. One that cannot be made matches nothing.
+    /// Whether there is a match anywhere in the text. One that is not made matches nothing: a config is compiled before it is used.
     pub fn is_match(&self, text: &Excerpt<'_>) -> bool {
-        self.made().is_some_and(|made| made.is_match(text))
+        self.made.get().is_some_and(|made| made.is_match(text))
     }
 
     /// Itself as one pattern, with its size in memory without the fixed part.
     pub fn usage(&self) -> PatternUse {
-        let table = self.made.get().and_then(|made| Some(made.as_ref()?.table.bytes()));
-        PatternUse { count: 1, bytes: self.text.len() + table.unwrap_or_default() }
+        let table = self.made.get().map_or(0, |made| made.table.bytes());
+        PatternUse { count: 1, bytes: self.text.len() + table }
     }
 }
 
