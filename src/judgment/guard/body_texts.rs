@@ -108,6 +108,9 @@ impl BodyTexts {
             let after = divided(&text.text, &text.pieces, new);
             let parts = text.pieces.iter().zip(before.into_iter().zip(after));
             for (piece, (_, new)) in parts.filter(|(_, (before, after))| before != after) {
+                if piece.is_fixed {
+                    continue;
+                }
                 if piece.inner.is_some() {
                     in_arguments.entry(piece.place.start).or_default().push((piece, new));
                 } else if !piece.place.is_empty() {
@@ -190,9 +193,7 @@ impl<'t> Reader<'t> {
     /// Takes a value that is a string.
     fn text(&mut self, value: &Json<'t>, is_judged: bool) {
         if let (Some(source), Some(text)) = (value.source(), value.text()) {
-            // What has no place is not replaced.
-            let place = if self.is_fixed { 0..0 } else { self.place(source) };
-            let piece = Piece::whole(place, text.len());
+            let piece = Piece { is_fixed: self.is_fixed, ..Piece::whole(self.place(source), text.len()) };
             let texts = &mut self.found.texts;
             if let Some(begun) = self.one_text.flatten().and_then(|at| texts.get_mut(at)) {
                 begun.text.push_str(&text);
@@ -291,11 +292,11 @@ impl<'t> Reader<'t> {
         let first = self.found.texts.len();
         let items = body.list("output");
         self.one_text(|reader| items.iter().for_each(|item| reader.output_item(item)));
-        items.iter().for_each(|item| self.refusals(&item.list("content")));
         let is_alone = self.found.texts.get(first).is_none_or(|text| text.text.is_empty());
         if is_alone && body.string("output_text").is_some() {
             self.found.texts.truncate(first);
         }
+        items.iter().for_each(|item| self.refusals(&item.list("content")));
         // The same texts once more, which some servers send as SDKs do; or the only ones.
         let choice = self.choice;
         self.choice = if is_alone { choice } else { u32::MAX };
@@ -348,6 +349,8 @@ impl<'t> Reader<'t> {
                 self.one_response(item);
             } else {
                 self.one_text(|reader| reader.content(item, "content", true));
+                self.member(item, "refusal", true);
+                self.refusals(&item.list("content"));
             }
         }
     }

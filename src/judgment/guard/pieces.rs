@@ -14,12 +14,14 @@ pub struct Piece {
     pub len: usize,
     /// It is a text within the arguments that the JSON string at `place` holds: its place in them.
     pub inner: Option<Range<usize>>,
+    /// It is not replaced: its provider takes it in no other form.
+    pub is_fixed: bool,
 }
 
 impl Piece {
     /// A whole text at its place.
     pub fn whole(place: Range<usize>, len: usize) -> Self {
-        Self { place, len, inner: None }
+        Self { place, len, inner: None, is_fixed: false }
     }
 }
 

@@ -303,6 +303,12 @@ impl Run<'_> {
             let message = format!("The check passes, but not all was read: the request has {unread}.");
             finding.error = Some(CheckError { name: "UnreadError".to_owned(), message });
         }
+        if subject.leaves_fixed(&finding.change) && finding.verdict && finding.error.is_none() {
+            finding.verdict = false;
+            let message =
+                "The check would change reasoning that its provider takes only as it is.".to_owned();
+            finding.error = Some(CheckError { name: "UnchangedError".to_owned(), message });
+        }
         let change = std::mem::take(&mut finding.change);
         let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
         let result = CheckResult::new(&check.id, finding, fail_on_error, started.elapsed(), created_at);

@@ -294,6 +294,15 @@ impl Subject {
         Judged::of(scope, &self.texts, |text| self.judges(text))
     }
 
+    /// Whether a change would replace a judged text that stays as it is.
+    pub(super) fn leaves_fixed(&self, change: &Change) -> bool {
+        let (Change::Texts(new) | Change::Placeholders(new, _)) = change else { return false };
+        self.texts.iter().zip(new).any(|(text, new)| {
+            let is_fixed = || text.pieces.iter().any(|piece| piece.is_fixed);
+            new.as_ref().is_some_and(|new| *new != text.text) && self.judges(text) && is_fixed()
+        })
+    }
+
     /// What stands in the judged part of a request and could not be read.
     pub(super) fn unread(&self) -> Option<&str> {
         let earlier = || self.unread_earlier.as_deref().filter(|_| self.selection.scope == JudgedScope::All);

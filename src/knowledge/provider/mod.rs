@@ -61,6 +61,7 @@ mod web_tools;
 pub(crate) mod workers_ai;
 
 pub use provider::{Call, Provider, Signing};
+pub use vendor_members::is_listed as is_listed_member;
 
 use std::borrow::Cow;
 use words::config::account::Account;

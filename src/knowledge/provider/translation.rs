@@ -326,10 +326,12 @@ impl Preparation<'_> {
             None => Vec::new(),
         };
         let call = self.target.call;
-        let wanted = self.options.stream_usage && call.streamed && self.provider.takes_stream_options(call);
-        // A config may have taken the stream out of the body.
-        let body_streams =
-            |body: &&Body| call.operation.streams_by_path().is_some() || body.is_true("stream");
+        let wanted = self.options.stream_usage && self.provider.takes_stream_options(call);
+        // A config may have taken the stream out of the body, or put it in.
+        let body_streams = |body: &&Body| match call.operation.streams_by_path() {
+            Some(streams) => streams,
+            None => body.is_true("stream"),
+        };
         let hides_usage =
             wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
         edits.extend(body.and_then(|body| compaction::edit(call.operation, body)));
@@ -431,6 +433,11 @@ impl Translation {
     /// Whether the response keeps the provider's shape and is only corrected in places.
     pub fn is_patch(&self) -> bool {
         matches!(self.work, Work::Patch(_) | Work::OwnDialect(_))
+    }
+
+    /// Whether what filters have as choices are the parts of one: of a response of the Responses API in its own dialect.
+    pub fn has_one_choice(&self) -> bool {
+        matches!(self.work, Work::OwnDialect(OwnShape::Responses))
     }
 
     /// Whether the response is read in the client's dialect and keeps its provider's shape, but for its kind: it becomes a

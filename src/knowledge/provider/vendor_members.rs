@@ -408,6 +408,11 @@ const ALL: &[Names] = &[
     QWEN_ALONE,
 ];
 
+/// Whether a vendor's chat requests have a member of this name.
+pub fn is_listed(name: &str) -> bool {
+    ALL.iter().any(|list| list.contains(&name))
+}
+
 /// Which members a vendor takes, as far as that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorMembers {

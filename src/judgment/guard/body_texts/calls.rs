@@ -12,10 +12,16 @@ use words::json::splice::Object;
 pub(super) const OF_ITEM: [&str; 7] =
     ["arguments", "input", "action", "actions", "operation", "code", "queries"];
 
+/// The members of what a call has found that are no text: names of files are judged by choice.
+const OF_RESULT: [&str; 8] =
+    ["type", "id", "file_id", "url", "filename", "file_name", "displayName", "display_name"];
+
 impl<'t> Reader<'t> {
     /// The calls of a message of a chat.
     pub(super) fn calls_of_message(&mut self, message: &Object<'t>, is_new: bool) {
         for call in message.list("tool_calls") {
+            // As some servers of open models take them.
+            self.member_arguments(&call, "arguments", is_new);
             if let Some(function) = call.inner("function") {
                 self.member_arguments(&function, "arguments", is_new);
             }
@@ -48,9 +54,9 @@ impl<'t> Reader<'t> {
             return;
         }
         self.in_part(Part::Tool, |reader| {
-            for (list, text) in [("results", "text"), ("outputs", "logs")] {
-                for found in item.every(list).flat_map(items).filter_map(|found| object(&found)) {
-                    reader.member(&found, text, is_new);
+            for found in ["results", "outputs"].into_iter().flat_map(|name| item.every(name)) {
+                reader.texts_but(found, &OF_RESULT, is_new);
+                for found in items(found).iter().filter_map(object) {
                     reader.file_names(&found, is_new);
                 }
             }
@@ -87,7 +93,8 @@ impl<'t> Reader<'t> {
         match arguments::leaves(&string) {
             Some(leaves) => {
                 for leaf in leaves {
-                    let piece = Piece { place: place.clone(), len: leaf.text.len(), inner: Some(leaf.place) };
+                    let piece =
+                        Piece { inner: Some(leaf.place), ..Piece::whole(place.clone(), leaf.text.len()) };
                     self.push(leaf.text, is_new, piece);
                 }
             }

@@ -43,18 +43,18 @@ impl<'t> Reader<'t> {
                 self.text(&item, is_new);
                 let Some(part) = object(&item) else { continue };
                 let is_thought = part.get("thought").is_some_and(Json::is_true);
-                if is_thought && is_of_model {
-                    self.thought_of_block(&part, "text", is_new);
-                } else {
-                    self.google_part(&part, is_new);
-                }
+                self.google_part(&part, is_thought && is_of_model, is_new);
             }
         }
     }
 
-    fn google_part(&mut self, part: &Object<'t>, is_new: bool) {
+    fn google_part(&mut self, part: &Object<'t>, is_thought: bool, is_new: bool) {
         let before = self.found.texts.len();
-        self.member(part, "text", is_new);
+        if is_thought {
+            self.thought_of_block(part, &["text"], is_new);
+        } else {
+            self.member(part, "text", is_new);
+        }
         self.in_part(Part::Tool, |reader| {
             for name in RESPONSES {
                 for response in part.every(name).filter_map(object) {
@@ -78,19 +78,20 @@ impl<'t> Reader<'t> {
         for file in FILES.into_iter().filter_map(|name| part.inner(name)) {
             self.file_names(&file, is_new);
         }
-        if before == self.found.texts.len() {
-            self.check_google_part(part, is_new);
-        }
+        // A file beside a text is not read either.
+        self.check_google_part(part, before == self.found.texts.len(), is_new);
     }
 
-    /// Notes what is not read of a part of which nothing was.
-    fn check_google_part(&mut self, part: &Object<'t>, is_new: bool) {
-        for (name, value) in part.members() {
+    /// Notes what is not read of a part: of its files, and where nothing of it was read, of all of it.
+    fn check_google_part(&mut self, part: &Object<'t>, has_none: bool, is_new: bool) {
+        for (name, value) in part.members().filter(|(name, _)| has_none || FILES.contains(name)) {
             let is_media = || {
-                let object = object(value);
-                let kind =
-                    object.as_ref().and_then(|data| data.string("mimeType").or(data.string("mime_type")));
-                kind.is_some_and(|kind| kind.starts_with("image/") || kind.starts_with("audio/"))
+                let Some(data) = object(value) else { return false };
+                let kinds = || ["mimeType", "mime_type"].into_iter().flat_map(|name| data.every(name));
+                let is_media = |kind: &str| kind.starts_with("image/") || kind.starts_with("audio/");
+                kinds().next().is_some()
+                    && kinds()
+                        .all(|kind| kind.text().is_some_and(|kind| is_media(&kind.to_ascii_lowercase())))
             };
             let is_response = RESPONSES.contains(&name);
             if !(NOT_READ.contains(&name) || is_response || value.is_true() || is_media()) {

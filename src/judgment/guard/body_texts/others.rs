@@ -1,64 +1,97 @@
 //! The texts of a request that have no place of their own: thoughts and refusals of the model that the client sends back, and those of members
 //! that the gateway does not know. A provider may have the model read any of them.
 //!
-//! Not read: the members listed here. They are settings, ids, keys and media, which reach a model as no text.
+//! Not read: the members that are listed here, or in the lists of the vendors (`provider::vendor_members`). They are settings, ids, keys and
+//! media, which reach a model as no text. Nor unknown members of a part of a content.
 
 use super::super::judged::Part;
 use super::calls::OF_ITEM;
+use super::request::DECLARATIONS;
 use super::{Reader, items, object};
+use knowledge::provider::is_listed_member;
 use words::json::Json;
 use words::json::splice::Object;
 
-/// The members of a message that have what the model thought.
-const THOUGHTS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
+/// The members of a message that have what the model thought; two are of LiteLLM's client.
+const THOUGHTS: [&str; 6] = [
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "thinking",
+    "thinking_blocks",
+    "provider_specific_fields",
+];
 
-/// The members with the text of one of the details of a thought (<https://openrouter.ai/docs/use-cases/reasoning-tokens>), or of a part of a
-/// summary.
-const OF_THOUGHT: [&str; 4] = ["text", "summary", "content", "thinking"];
+/// The members of a thought that are no text of it.
+const OF_NO_THOUGHT: [&str; 9] = [
+    "type",
+    "id",
+    "format",
+    "data",
+    "index",
+    "signature",
+    "thoughtSignature",
+    "thought_signature",
+    "encrypted_content",
+];
 
 /// The members that prove a thought: a provider refuses one that was changed.
 const PROOFS: [&str; 4] = ["signature", "thoughtSignature", "thought_signature", "encrypted_content"];
 
-/// Whether a member of a request is read elsewhere in this room, or by no model.
+/// What the voice of a message has that is no text.
+const OF_VOICE: [&str; 4] = ["id", "data", "format", "expires_at"];
+
+/// Members that vendors list and whose texts a model reads. Of some only what stands in the member of this name.
+const READ: [(&str, Option<&str>); 9] = [
+    ("plugins", Some("search_prompt")),
+    ("data_sources", Some("role_information")),
+    ("promptVariables", None),
+    ("prompt_variables", None),
+    ("additionalModelRequestFields", None),
+    ("additional_model_request_fields", None),
+    ("user_original_query", None),
+    ("compaction", None),
+    ("model_parameters", None),
+];
+
+/// Whether a member of a request is read elsewhere in this folder, or by no model.
 #[rustfmt::skip]
 fn is_placed(name: &str) -> bool {
-    matches!(
+    let is_own = matches!(
         name,
-        // Read, or declared.
+        // Read, as far as their form is known.
         "system" | "instructions" | "systemInstruction" | "system_instruction" | "messages" | "contents" | "content" | "requests"
-            | "prompt" | "suffix" | "prediction" | "input" | "documents" | "generateContentRequest" | "tools" | "functions"
-            | "response_format" | "text" | "output_format" | "output_config" | "generationConfig" | "generation_config" | "container"
-            | "context_management"
-        // Whom the request is for, and how it is kept.
-            | "model" | "models" | "provider" | "route" | "user" | "metadata" | "labels" | "store" | "safety_identifier" | "service_tier"
-            | "serviceTier" | "prompt_cache_key" | "prompt_cache_retention" | "prompt_cache_options" | "cache_control"
-            | "cachedContent" | "cached_content" | "previous_response_id" | "conversation" | "background" | "anthropic_version"
-            | "anthropic_beta" | "betas" | "inference_geo" | "mcp_servers" | "session_id"
+            | "prompt" | "suffix" | "prediction" | "input" | "documents" | "generateContentRequest"
+        // Whom the request is for, and how it is kept and routed.
+            | "model" | "models" | "provider" | "preset" | "trace" | "session_id" | "user_id" | "request_id" | "rid" | "tags" | "api_key"
+            | "api_base" | "litellm_session_id" | "litellm_trace_id" | "user_security_context" | "prompt_cache_isolation_key" | "cache_salt"
+            | "kv_transfer_params" | "bootstrap_host" | "lora_path" | "session_params" | "keep_alive"
         // How the model samples.
-            | "seed" | "n" | "best_of" | "temperature" | "top_p" | "top_k" | "stop" | "stop_sequences" | "logit_bias" | "logprobs"
-            | "top_logprobs" | "frequency_penalty" | "presence_penalty" | "truncation" | "truncate" | "moderation"
-        // How it reasons, and what it may do.
-            | "tool_choice" | "function_call" | "toolConfig" | "tool_config" | "parallel_tool_calls" | "reasoning" | "reasoning_effort"
-            | "reasoning_format" | "thinking" | "verbosity" | "safetySettings" | "safety_settings" | "web_search_options"
+            | "best_of" | "truncate" | "samplers" | "options" | "logits_processors" | "guided_decoding_backend"
+            | "context_length_exceeded_behavior" | "safety_model" | "translation_options" | "asr_options"
         // The form of what comes.
-            | "stream" | "stream_options" | "stream_format" | "include" | "modalities" | "audio" | "voice" | "speed" | "size" | "quality"
-            | "style" | "encoding_format" | "embedding_types" | "input_type" | "task_type" | "taskType" | "output_dtype"
+            | "stream_format" | "voice" | "size" | "quality" | "style" | "seconds" | "aspect_ratio" | "resolution" | "encoding_format"
+            | "embedding_types" | "embedding_type" | "input_type" | "task" | "task_type" | "taskType" | "prompt_name" | "output_dtype"
         // Media.
-            | "image" | "images" | "mask" | "input_fidelity" | "file" | "file_id"
-    )
+            | "images" | "mask" | "input_fidelity" | "input_reference" | "file" | "file_id"
+    );
+    is_own || DECLARATIONS.contains(&name) || is_listed_member(name)
 }
 
-/// Whether a member of a message, or of an item, is read elsewhere in this room, or by no model.
+/// Whether a member of a message, or of an item, is read elsewhere in this folder, or by no model.
 #[rustfmt::skip]
 fn is_placed_in_message(name: &str) -> bool {
     matches!(
         name,
-        "role" | "name" | "content" | "output" | "text" | "parts" | "tool_calls" | "function_call" | "tools" | "type" | "id" | "object"
-            | "status" | "phase" | "tool_call_id" | "tool_use_id" | "call_id" | "namespace" | "server_label" | "approval_request_id"
-            | "container_id" | "created_by" | "caller" | "execution" | "environment" | "fingerprint" | "cache_control" | "annotations"
-            | "citations" | "logprobs" | "finish_reason" | "pending_safety_checks" | "acknowledged_safety_checks"
-            | "image" | "images" | "image_url" | "video" | "video_url" | "input_image" | "result"
-            | "signature" | "thoughtSignature" | "thought_signature" | "encrypted_content" | "thought_signatures"
+        "role" | "name" | "content" | "output" | "text" | "tool_calls" | "function_call" | "tools" | "type" | "id" | "object" | "status"
+            | "phase" | "index" | "model" | "usage" | "metadata" | "created" | "created_at" | "createdAt" | "timestamp" | "stop_reason"
+            | "stop_sequence" | "finish_reason" | "tool_call_id" | "tool_use_id" | "call_id" | "namespace" | "server_label" | "channel"
+            | "recipient" | "approval_request_id" | "container_id" | "created_by" | "caller" | "execution" | "environment" | "fingerprint"
+            | "cache_control" | "cache_ref" | "logprobs" | "pending_safety_checks" | "acknowledged_safety_checks" | "provider_options"
+            | "providerOptions" | "provider_metadata" | "providerMetadata" | "extra_content" | "background" | "output_format" | "quality"
+            | "size" | "moderation" | "input_fidelity" | "format" | "image" | "images" | "image_url" | "video" | "video_url"
+            | "input_image" | "result" | "signature" | "thoughtSignature" | "thought_signature" | "thought_signatures"
+            | "encrypted_content" | "reasoning_opaque" | "reasoning_signature"
     )
 }
 
@@ -68,56 +101,111 @@ fn has_proof(thought: &Object<'_>) -> bool {
 }
 
 impl<'t> Reader<'t> {
-    /// The members of a request that no room reads.
+    /// What `read` takes stays as it is, where that is so.
+    pub(super) fn fixed<T>(&mut self, is_fixed: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.is_fixed, is_fixed);
+        let taken = read(self);
+        self.is_fixed = before;
+        taken
+    }
+
+    /// Whether an item is reasoning that its provider has sealed.
+    pub(super) fn is_proved_thought(&self, item: &Object<'t>) -> bool {
+        item.string("type").as_deref() == Some("reasoning") && has_proof(item)
+    }
+
+    /// The members of a request that are read nowhere else.
     pub(super) fn others(&mut self, body: &Object<'t>) {
         self.in_part(Part::Other, |reader| {
-            for (_, value) in body.members().filter(|(name, _)| !is_placed(name)) {
-                reader.all_texts(value, true);
+            for (name, value) in body.members() {
+                match READ.iter().find(|(listed, _)| *listed == name) {
+                    Some((_, Some(inner))) => reader.texts_in(value, inner),
+                    Some((_, None)) => reader.all_texts(value, true),
+                    None if !is_placed(name) => reader.all_texts(value, true),
+                    // In another form than the one that is read by its shape.
+                    None if name == "text" => reader.text(value, true),
+                    None if name == "content" && is_list(value) => {
+                        items(value).iter().for_each(|part| reader.all_texts(part, true));
+                    }
+                    None => {}
+                }
             }
         });
     }
 
-    /// The members of a message, or of an item, that no room reads.
+    /// The texts in the members of this name, at any depth.
+    fn texts_in(&mut self, value: &Json<'t>, wanted: &str) {
+        if !self.enter(true) {
+            return;
+        }
+        match object(value) {
+            Some(object) => {
+                for (name, value) in object.members() {
+                    if name == wanted { self.all_texts(value, true) } else { self.texts_in(value, wanted) }
+                }
+            }
+            None => items(value).iter().for_each(|item| self.texts_in(item, wanted)),
+        }
+        self.depth -= 1;
+    }
+
+    /// The members of a message, or of an item, that are read nowhere else.
     pub(super) fn others_of_message(&mut self, message: &Object<'t>, is_new: bool) {
         let is_item = !message.has("role");
         let kind = message.string("type").unwrap_or_default();
+        let is_call = is_item && kind.ends_with("_call");
+        let is_proved = is_item && self.is_proved_thought(message);
         for (name, value) in message.members() {
-            let is_of_call =
-                || is_item && (OF_ITEM.contains(&name) || name == "results" || name == "outputs");
             match name {
                 _ if is_placed_in_message(name) => {}
-                _ if kind.ends_with("_call") && is_of_call() => {}
-                "summary" if kind == "reasoning" => self.thought(value, has_proof(message), is_new),
+                _ if is_call && (OF_ITEM.contains(&name) || name == "results" || name == "outputs") => {}
+                "summary" if kind == "reasoning" => self.thought(value, is_proved, is_new),
                 "refusal" => self.text(value, is_new),
-                "audio" => {
-                    object(value).iter().for_each(|audio| self.member(audio, "transcript", is_new));
-                }
-                _ if THOUGHTS.contains(&name) => self.thought(value, has_proof(message), is_new),
+                "audio" => self.texts_but(value, &OF_VOICE, is_new),
+                _ if THOUGHTS.contains(&name) => self.thought(value, false, is_new),
                 _ => self.in_part(Part::Other, |reader| reader.all_texts(value, is_new)),
             }
         }
     }
 
-    /// A block of a content, or one of Google's parts, where it is a thought of the model.
-    pub(super) fn thought_of_block(&mut self, block: &Object<'t>, name: &str, is_new: bool) {
-        block.every(name).for_each(|value| self.thought(value, has_proof(block), is_new));
+    /// The members of these names of a block of a content, or of one of Google's parts, that have what the model thought.
+    pub(super) fn thought_of_block(&mut self, block: &Object<'t>, names: &[&str], is_new: bool) {
+        if !names.iter().any(|name| block.has(name)) {
+            return;
+        }
+        let is_proved = has_proof(block);
+        for (_, value) in block.members().filter(|(name, _)| names.contains(name)) {
+            self.thought(value, is_proved, is_new);
+        }
     }
 
-    /// What the model thought: a text, or details with texts. `is_proved`: it stays as it is.
+    /// What the model thought: every text in it. `is_proved`: it stays as it is.
     fn thought(&mut self, value: &Json<'t>, is_proved: bool, is_new: bool) {
-        let is_list = value.source().is_some_and(|list| list.starts_with('['));
-        let details = if is_list { items(value) } else { vec![value.clone()] };
-        self.in_part(Part::Reasoning, |reader| {
-            for detail in &details {
-                let object = object(detail);
-                let is_proved = is_proved || object.as_ref().is_some_and(has_proof);
-                let before = std::mem::replace(&mut reader.is_fixed, is_proved);
-                reader.text(detail, is_new);
-                if let Some(detail) = &object {
-                    OF_THOUGHT.iter().for_each(|name| reader.member(detail, name, is_new));
+        self.in_part(Part::Reasoning, |reader| reader.thoughts_in(value, is_proved, is_new));
+    }
+
+    fn thoughts_in(&mut self, value: &Json<'t>, is_proved: bool, is_new: bool) {
+        let object = object(value);
+        let is_proved = is_proved || object.as_ref().is_some_and(has_proof);
+        self.fixed(is_proved, |reader| reader.text(value, is_new));
+        if !self.enter(is_new) {
+            return;
+        }
+        match &object {
+            Some(object) => {
+                for (_, value) in object.members().filter(|(name, _)| !OF_NO_THOUGHT.contains(name)) {
+                    self.thoughts_in(value, is_proved, is_new);
                 }
-                reader.is_fixed = before;
             }
-        });
+            None => items(value).iter().for_each(|item| self.thoughts_in(item, is_proved, is_new)),
+        }
+        self.depth -= 1;
     }
 }
+
+fn is_list(value: &Json<'_>) -> bool {
+    value.source().is_some_and(|source| source.starts_with('['))
+}
+
+#[cfg(test)]
+mod tests;

@@ -21,20 +21,30 @@ const OF_PART: [&str; 9] =
 
 /// The members of a request that declare tools or the form of a response, or tell the model how to use them: skills of a container, and how
 /// a context is compacted (<https://docs.claude.com/en/api/messages>).
-const DECLARATIONS: [&str; 9] = [
+pub(super) const DECLARATIONS: [&str; 16] = [
     "tools",
+    "deferred_tools",
     "functions",
     "response_format",
     "text",
     "output_format",
     "output_config",
+    "outputConfig",
     "generationConfig",
+    "generation_config",
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "response_json_schema",
     "container",
     "context_management",
 ];
 
 /// The members that name a file.
 const FILE_NAMES: [&str; 4] = ["filename", "file_name", "displayName", "display_name"];
+
+/// The types of parts that hold a file, whatever else they have.
+const FILES: [&str; 2] = ["file", "input_file"];
 
 /// The types of parts and items that are documented as not read, and those that may be empty.
 const NOT_READ: [&str; 27] = [
@@ -95,6 +105,7 @@ impl<'t> Reader<'t> {
         body.every("content").for_each(|content| self.google_content(content, true));
         for request in body.every("requests").flat_map(items).filter_map(|request| object(&request)) {
             request.every("content").for_each(|content| self.google_content(content, true));
+            self.member(&request, "title", true);
         }
         self.declarations(body, &DECLARATIONS);
         for inner in body.every("generateContentRequest").filter_map(object) {
@@ -186,19 +197,28 @@ impl<'t> Reader<'t> {
 
     /// Every text in a value, at any depth.
     pub(super) fn all_texts(&mut self, value: &Json<'t>, is_judged: bool) {
+        self.texts_but(value, &[], is_judged);
+    }
+
+    /// The same, without what stands in members of these names.
+    pub(super) fn texts_but(&mut self, value: &Json<'t>, without: &[&str], is_judged: bool) {
         self.text(value, is_judged);
         if !self.enter(is_judged) {
             return;
         }
         match object(value) {
-            Some(object) => object.members().for_each(|(_, value)| self.all_texts(value, is_judged)),
-            None => items(value).iter().for_each(|item| self.all_texts(item, is_judged)),
+            Some(object) => {
+                for (_, value) in object.members().filter(|(name, _)| !without.contains(name)) {
+                    self.texts_but(value, without, is_judged);
+                }
+            }
+            None => items(value).iter().for_each(|item| self.texts_but(item, without, is_judged)),
         }
         self.depth -= 1;
     }
 
     /// Goes one level deeper, unless that is too deep.
-    fn enter(&mut self, is_judged: bool) -> bool {
+    pub(super) fn enter(&mut self, is_judged: bool) -> bool {
         let may_enter = self.depth < MAX_DEPTH;
         if may_enter {
             self.depth += 1;
@@ -217,6 +237,8 @@ impl<'t> Reader<'t> {
     fn prompt(&mut self, prompt: &Json<'t>) {
         self.text(prompt, true);
         match object(prompt) {
+            // No stored one.
+            Some(object) if !object.has("id") && !object.has("variables") => self.all_texts(prompt, true),
             Some(stored) => {
                 for variables in stored.every("variables").filter_map(object) {
                     variables.members().for_each(|(_, value)| self.value(value, true));
@@ -265,17 +287,20 @@ impl<'t> Reader<'t> {
             self.in_part(Part::Name, |reader| reader.member(message, "name", is_new));
         }
         let before = self.found.texts.len();
-        let reads = ["content", "output", "text"].map(|name| {
-            self.content(message, name, is_new);
-            message.has(name)
+        let is_fixed = !has_role && self.is_proved_thought(message);
+        let reads = self.fixed(is_fixed, |reader| {
+            ["content", "output", "text"].map(|name| {
+                reader.content(message, name, is_new);
+                message.has(name)
+            })
         });
         self.calls_of_message(message, is_new);
         self.summary(message, is_new);
         if !has_role {
             self.call_item(message, is_new);
             self.found_by_call(message, is_new);
-            self.declarations(message, &["tools"]);
         }
+        self.declarations(message, &["tools"]);
         if before == self.found.texts.len() && !reads.contains(&true) && !has_role {
             self.check_type(message, is_new);
         }
@@ -324,8 +349,10 @@ impl<'t> Reader<'t> {
         for name in OF_PART.iter().filter(|name| !(is_answer && **name == "refusal")) {
             self.content(part, name, is_judged);
         }
-        let has_own = ["text", "content", "output"].iter().any(|name| part.has(name));
-        let mut is_read = has_own || before < self.found.texts.len();
+        let is_file = part.string("type").is_some_and(|kind| FILES.contains(&&*kind)) || part.has("file");
+        let holds_file = is_file || is_disguised(part);
+        let has_own = ["text", "content", "output"].iter().any(|name| part.has(name)) && !holds_file;
+        let mut is_read = has_own || (before < self.found.texts.len() && !holds_file);
         for source in part.every("source") {
             self.text(source, is_judged);
             let (Some(source), before) = (object(source), self.found.texts.len()) else { continue };
@@ -340,7 +367,7 @@ impl<'t> Reader<'t> {
         }
         self.call_of_block(part, is_judged);
         if !is_answer {
-            self.thought_of_block(part, "thinking", is_judged);
+            self.thought_of_block(part, &["thinking", "reasoning", "summary"], is_judged);
         }
         self.file_names(part, is_judged);
         part.inner("file").iter().for_each(|file| self.file_names(file, is_judged));
@@ -348,6 +375,10 @@ impl<'t> Reader<'t> {
 
     /// Notes that nothing was read of a part or an item, unless its type is one that is never read.
     fn check_type(&mut self, part: &Object<'t>, is_judged: bool) {
+        if is_disguised(part) {
+            // What it holds may become a text on the way.
+            return self.leave_unread(is_judged, "a part of a picture or a voice that is none");
+        }
         let kinds: Vec<_> = part.every("type").filter_map(Json::text).collect();
         let is_fine = |kind: &str| NOT_READ.contains(&kind) || kind.ends_with("_call");
         match kinds.iter().find(|kind| !is_fine(kind)) {
@@ -361,6 +392,26 @@ impl<'t> Reader<'t> {
             None => {}
         }
     }
+}
+
+/// Whether a part of a picture or of a voice says that its data is something else.
+fn is_disguised(part: &Object<'_>) -> bool {
+    let is_media = |kind: &str| ["image/", "audio/", "video/"].iter().any(|media| kind.starts_with(media));
+    let of_url =
+        |url: &str| url.trim_start().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
+    let kind_of = |url: &str| url.trim_start().get(5..).unwrap_or_default().trim_start().to_ascii_lowercase();
+    let inner = ["image_url", "input_image", "source", "input_audio", "audio_url", "video_url"];
+    let objects: Vec<Object<'_>> =
+        inner.iter().flat_map(|name| part.every(name)).filter_map(object).collect();
+    let direct = inner.iter().flat_map(|name| part.every(name)).filter_map(Json::text);
+    let urls = direct.chain(objects.iter().flat_map(|object| object.every("url")).filter_map(Json::text));
+    if urls.filter(|url| of_url(url)).any(|url| !is_media(&kind_of(&url))) {
+        return true;
+    }
+    let names = ["media_type", "mime_type", "mimeType", "format"];
+    let holders = objects.iter().chain([part]);
+    let kinds = holders.flat_map(|object| names.iter().flat_map(|name| object.every(name)));
+    kinds.filter_map(Json::text).any(|kind| kind.contains('/') && !is_media(&kind.to_ascii_lowercase()))
 }
 
 /// Whether a type or member may be shown in an error: a text that should not be repeated may stand in its place.

@@ -1,6 +1,7 @@
 //! Where the model's last turn is in a list of messages: what stands behind it is new.
 //!
-//! A turn has a text, or a call that names something: an empty message of the model, its reasoning alone, or a part that has no text is none. What the model's messages at the very end
+//! A turn has a text, a picture, or a call that names something: an empty message of the model, its reasoning alone, or a part that has no text
+//! is none. What the model's messages at the very end
 //! are, the client has written, as a beginning that the model is to go on from: they are new as well, and so is all before them up to
 //! the turn before. A client that writes whole turns into its history can still hide what stands before them: guardrails of the scope
 //! `all` judge that too.
@@ -64,7 +65,8 @@ fn is_turn(message: &Object<'_>) -> bool {
     }
     if !message.has("role") {
         let is_call = message.string("type").is_some_and(|kind| kind.ends_with("_call"));
-        return is_call && (is_named(message) || OF_ITEM.iter().any(|name| message.has(name)));
+        let has_content = || OF_ITEM.iter().any(|name| message.has(name)) || is_written_in(message, "result");
+        return is_call && (is_named(message) || has_content());
     }
     let is_named_call = |call: &Object<'_>| {
         ["function", "custom"].iter().any(|name| call.inner(name).is_some_and(|of| is_named(&of)))
@@ -87,12 +89,21 @@ fn speaks_in(content: &Json<'_>) -> bool {
         let Some(part) = item.source().and_then(Object::read) else {
             return item.text().is_some_and(is_written);
         };
+        let has_media = || {
+            let inner = |name| part.inner(name);
+            let data = ["inlineData", "inline_data"].into_iter().filter_map(inner);
+            let code = ["executableCode", "executable_code"].into_iter().filter_map(inner);
+            data.into_iter().any(|data| is_written_in(&data, "data"))
+                || code.into_iter().any(|code| is_written_in(&code, "code"))
+        };
         let calls = || {
             let of_google = ["functionCall", "function_call"].into_iter().filter_map(|name| part.inner(name));
             let is_call = part.string("type").is_some_and(|kind| kind.ends_with("tool_use"));
             is_call && is_named(&part) || of_google.into_iter().any(|call| is_named(&call))
         };
-        !is_thought(&part) && ["text", "refusal"].iter().any(|name| is_written_in(&part, name)) || calls()
+        !is_thought(&part) && ["text", "refusal"].iter().any(|name| is_written_in(&part, name))
+            || calls()
+            || has_media()
     })
 }
 

@@ -81,7 +81,7 @@ impl Track {
         Self { number: choice.min(MAX_CHOICES - 1) + REFUSALS, choice }
     }
 
-    /// A text that stays where it stands.
+    /// Of a response that keeps its provider's shape: its parts have numbers, and refusals none of their own.
     fn in_place(number: u32) -> Self {
         Self { number, choice: number }
     }
@@ -120,7 +120,7 @@ impl TextFilters {
             }
             // They hold or describe text that the client does not get in this form.
             Event::Logprobs { choice, .. } | Event::Annotation { choice, .. }
-                if self.state(Track::of(choice).number).changed => {}
+                if self.has_changed_of(choice) => {}
             Event::Arguments { choice, index, fragment } if self.reads_calls() => {
                 self.state(Track::of(choice).number).calls.push(index, fragment)?;
             }
@@ -142,11 +142,12 @@ impl TextFilters {
             }
             Event::Finish { choice, .. } => {
                 self.pass_calls(choice, true, next)?;
-                self.finish(Track::of(choice), next)?;
+                // First: each filter has had a text of the choice then, where there is one.
                 let refusal = Track::refusal_of(choice);
                 if self.states.get(refusal.number as usize).is_some_and(|state| state.given > 0) {
                     self.finish(refusal, next)?;
                 }
+                self.finish(Track::of(choice), next)?;
                 next(event);
             }
             event => next(event),
@@ -218,6 +219,13 @@ impl TextFilters {
     /// The text of a new choice goes on where that of another one stands.
     pub(super) fn follow(&mut self, choice: u32, before: u32) {
         self.filters.iter_mut().for_each(|filter| filter.follow(choice, before));
+    }
+
+    /// Whether not all of a choice's text and refusal was passed on as it came.
+    fn has_changed_of(&self, choice: u32) -> bool {
+        [Track::of(choice), Track::refusal_of(choice)]
+            .iter()
+            .any(|track| self.states.get(track.number as usize).is_some_and(|state| state.changed))
     }
 
     /// Whether not all of the text of a choice was passed on as it came.

@@ -28,7 +28,7 @@ pub(crate) struct ReadStream {
 struct Collected {
     done: Vec<StreamText>,
     open: Vec<StreamText>,
-    /// Of what is numbered as a choice, and is a part of its text: that choice.
+    /// The choice of each part that goes on with the text of another part.
     parts: HashMap<u32, u32>,
 }
 
@@ -49,8 +49,11 @@ pub fn read(reader: &Translation, bytes: &[u8], id: &str) -> ReadStream {
     let Collected { mut done, open, parts } = std::mem::take(&mut *collected.lock());
     done.extend(open);
     for text in &mut done {
-        let own = if text.choice < REFUSALS { text.choice } else { text.choice - REFUSALS };
-        text.choice = parts.get(&text.choice).copied().unwrap_or(own);
+        text.choice = match text.choice {
+            _ if reader.has_one_choice() => 0,
+            choice if choice >= REFUSALS => choice - REFUSALS,
+            choice => parts.get(&choice).copied().unwrap_or(choice),
+        };
     }
     ReadStream { texts: done, written, is_complete }
 }

@@ -23,8 +23,8 @@
 use crate::error::Error;
 use std::fmt::Debug;
 
-/// Added to the number of a choice: the refusal in it, where the client gets that in a place of its own. For filters it is another text. A
-/// client that gets it as text has it in the text of its choice.
+/// Added to the number of a choice of a decoded chat: the number of its refusal, where the client gets that in a place of its own. The text
+/// of choice 2 has the number 2, its refusal 130. A client that gets refusals as text has them in the text of the choice.
 pub const REFUSALS: u32 = 128;
 
 /// One filter over the text of one response.

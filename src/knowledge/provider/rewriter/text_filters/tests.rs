@@ -106,6 +106,10 @@ fn a_refusal_is_filtered_and_stays_one() {
     let events = [text(0, "a se"), refusal("b se"), text(0, "cret c"), STOP];
     let (out, _) = run(vec![Box::<Redact>::default()], &events);
     assert_eq!(out, format!("0:a  {:?} 0:*** c {:?} Finish ", refusal("b "), refusal("se")));
+    // Probabilities hold the text that is held back.
+    let logprobs = Event::Logprobs { choice: 0, json: "LOGPROBS " };
+    let (out, _) = run(vec![Box::<Redact>::default()], &[refusal("a se"), logprobs, STOP]);
+    assert!(!out.contains("LOGPROBS"), "{out}");
     // One text with it, where the client has no other place for it.
     let mut merging = TextFilters { filters: vec![Box::<Redact>::default()], ..TextFilters::default() };
     merging.merge_refusals();
