@@ -376,46 +376,57 @@ async fn a_hard_budget_keeps_what_it_holds_for_attempts_without_a_report() {
     assert!(usage(&gateway, &soft).await == 0.0, "a soft budget counts what was delivered");
 }
 
+/// A streamed chat, by this script of the provider.
+async fn streamed(gateway: &Gateway, script: &str, config: Value) -> reqwest::Response {
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", CLIENT).header("x-emulator-script", script);
+    let call = call.header("x-gateway-config", config.to_string());
+    call.json(&chat(json!({"stream": true}))).send().await.unwrap()
+}
+
+fn one_target() -> Value {
+    json!({"provider": "@emu"})
+}
+
+/// A hard budget, and what one attempt holds of it: nothing is read of that attempt.
+async fn hard_budget(gateway: &Gateway) -> (String, f64) {
+    let hard = make(gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
+    let late = json!({"provider": "@emu", "request_timeout": 100});
+    assert_eq!(streamed(gateway, "tokens=5&latency=5000", late).await.status(), 408);
+    let one = usage(gateway, &hard).await;
+    assert!(one > 0.0);
+    (hard, one)
+}
+
+/// What a request has used of a budget.
+async fn grown(gateway: &Gateway, id: &str, before: f64) -> f64 {
+    wait::until("the end of the request", async || {
+        let grown = usage(gateway, id).await - before;
+        (grown > 0.0).then_some(grown)
+    })
+    .await
+}
+
 /// What ends before its report may cost more than what was read of it: a stream that is cut, the loser of a race, a client that leaves
 /// between the last text and the report.
 #[tokio::test]
 async fn a_hard_budget_keeps_what_it_holds_for_what_ends_before_its_report() {
     let gateway = Gateway::start(SETTINGS);
-    let hard = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
-    let send = async |script: &str, config: Value| {
-        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
-        let call = call.header("x-gateway-api-key", CLIENT).header("x-emulator-script", script);
-        let call = call.header("x-gateway-config", config.to_string());
-        call.json(&chat(json!({"stream": true}))).send().await.unwrap()
-    };
-    let one_target = || json!({"provider": "@emu"});
-    // What one attempt holds: nothing of this one is read.
-    let late = json!({"provider": "@emu", "request_timeout": 100});
-    assert_eq!(send("tokens=5&latency=5000", late).await.status(), 408);
-    let one = usage(&gateway, &hard).await;
-    assert!(one > 0.0);
-    let grown = async |before: f64| {
-        wait::until("the end of the request", async || {
-            let grown = usage(&gateway, &hard).await - before;
-            (grown > 0.0).then_some(grown)
-        })
-        .await
-    };
-
+    let (hard, one) = hard_budget(&gateway).await;
     let before = usage(&gateway, &hard).await;
-    let _broken = send("tokens=5&fault=cut&after=2", one_target()).await.text().await;
-    let cut = grown(before).await;
+    let _broken = streamed(&gateway, "tokens=5&fault=cut&after=2", one_target()).await.text().await;
+    let cut = grown(&gateway, &hard, before).await;
     assert!((cut / one - 1.0).abs() < 0.01, "{cut} of a stream that was cut, {one} held");
 
     let before = usage(&gateway, &hard).await;
-    let mut leaving = send("tokens=3&gap=300", one_target()).await;
+    let mut leaving = streamed(&gateway, "tokens=3&gap=300", one_target()).await;
     let mut text = String::new();
     while !text.contains(r#""finish_reason":"stop""#) {
         text.push_str(std::str::from_utf8(&leaving.chunk().await.unwrap().unwrap()).unwrap());
     }
     assert!(!text.contains("prompt_tokens"), "the report comes later: {text}");
     drop(leaving);
-    let left = grown(before).await;
+    let left = grown(&gateway, &hard, before).await;
     assert!((left / one - 1.0).abs() < 0.01, "{left} of a client that left, {one} held");
 
     let before = usage(&gateway, &hard).await;
@@ -425,7 +436,7 @@ async fn a_hard_budget_keeps_what_it_holds_for_what_ends_before_its_report() {
         "targets": [one_target(), one_target()],
     });
     assert_eq!(
-        send("tokens=5&latency=5000&times=1&key=race", race)
+        streamed(&gateway, "tokens=5&latency=5000&times=1&key=race", race)
             .await
             .text()
             .await
@@ -434,11 +445,32 @@ async fn a_hard_budget_keeps_what_it_holds_for_what_ends_before_its_report() {
             .count(),
         1
     );
-    let raced = grown(before).await;
+    let raced = grown(&gateway, &hard, before).await;
     assert!(raced > one && raced < 2.0 * one, "{raced} of both, {one} held for each");
 
     let before = usage(&gateway, &hard).await;
-    send("tokens=5", one_target()).await.text().await.unwrap();
-    let reported = grown(before).await;
+    streamed(&gateway, "tokens=5", one_target()).await.text().await.unwrap();
+    let reported = grown(&gateway, &hard, before).await;
     assert!(reported < one, "{reported} reported, {one} held");
+}
+
+/// A stream that breaks off behind its finish reason may have a report ahead, which nobody has read.
+#[tokio::test]
+async fn a_hard_budget_keeps_what_it_holds_for_a_stream_cut_behind_its_finish_reason() {
+    let gateway = Gateway::start(SETTINGS);
+    let (hard, one) = hard_budget(&gateway).await;
+    // How many events that is, the emulator decides.
+    let mut is_behind = false;
+    for after in 3..12 {
+        let before = usage(&gateway, &hard).await;
+        let script = format!("tokens=5&fault=cut&after={after}");
+        let Ok(text) = streamed(&gateway, &script, one_target()).await.text().await else { continue };
+        is_behind = text.contains(r#""finish_reason":"stop""#) && !text.contains("prompt_tokens");
+        if is_behind {
+            let cut = grown(&gateway, &hard, before).await;
+            assert!((cut / one - 1.0).abs() < 0.01, "{cut} of a stream that was cut, {one} held: {text}");
+            break;
+        }
+    }
+    assert!(is_behind, "no cut was behind the finish reason");
 }

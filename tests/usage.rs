@@ -126,6 +126,22 @@ async fn filtered_and_resumed_streams_hide_it_too() {
     assert!(first > 0.0 && (whole - own - first).abs() < 1e-12, "{line}");
 }
 
+/// A config may have a target stream where the client requests none: its report is requested all the same.
+#[tokio::test]
+async fn a_stream_that_a_config_puts_in_is_charged_by_its_report() {
+    let gateway = gateway();
+    let (trace, tag) = (new_trace(), new_trace());
+    let config = json!({"provider": "@emulator", "override_params": {"stream": true}});
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
+    let call = call.header("x-gateway-trace-id", &trace).json(&hello(false));
+    let call = call.header("x-emulator-script", format!("tokens=20&tag={tag}"));
+    let text = call.send().await.unwrap().text().await.unwrap();
+    let (line, bill) = (gateway.access_line(&trace).await, charged(&gateway, &tag).await);
+    assert_eq!(tokens(&line), bill[0], "{line} {text}");
+    assert!(line.get("tokens_estimated").is_none(), "{line}");
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_is_charged_for_what_was_delivered() {
     let gateway = gateway();

@@ -30,6 +30,7 @@ use words::api::body::{Body, Edit};
 use words::api::operation::Operation;
 use words::api::output_bounds;
 use words::api::rules;
+use words::api::service_tier;
 use words::api::trace::TraceParent;
 use words::api::{Dialect, gemini};
 use words::error::Error;
@@ -347,6 +348,8 @@ pub struct Attempt {
     pub body_changed: bool,
     /// The most output that it asks for, of all choices together; `None`: as much as the model likes.
     pub most_output: Option<u64>,
+    /// The service tier that the request names, where it is served at no dearer one than that or the standard.
+    pub tier_bound: Option<&'static str>,
     /// The requested model. Shared, because the record of the attempt keeps it.
     pub model: Option<Arc<str>>,
     /// The provider's auth headers for this call.
@@ -386,6 +389,7 @@ impl Attempt {
         let edited = edited_body(&target, request)?;
         let body = edited.as_ref().or(request.body.as_ref());
         let most_output = body.and_then(|body| output_bounds::bound_of_all(request.operation, body));
+        let tier_bound = body.and_then(service_tier::bound_of);
         let mut notes = TranslationNotes::default();
         notes.warnings.extend_from_slice(&target.config_warnings);
         notes.warnings.extend_from_slice(&request.warnings);
@@ -422,6 +426,7 @@ impl Attempt {
             body,
             body_changed,
             most_output,
+            tier_bound,
             model: model.map(Arc::from),
             auth,
             fetched: None,

@@ -192,7 +192,8 @@ impl AttemptRun {
     pub fn observed(&self) -> Observed {
         match (self.is_charged(false), &self.phase) {
             (true, Phase::Body(_, body)) => {
-                body.summary().map_or(Observed::Nothing, |summary| Observed::of(&self.attempt, summary))
+                let observed = |summary| Observed::of(&self.attempt, summary).cut(summary);
+                body.summary().map_or(Observed::Nothing, observed)
             }
             (true, Phase::Header) if self.is_sent() => Observed::unanswered(&self.attempt),
             _ => Observed::Nothing,

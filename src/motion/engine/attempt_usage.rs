@@ -93,6 +93,15 @@ impl Observed {
         }
     }
 
+    /// The same of a response that was not read to its end: a report may follow the finish reason, and the provider charges what it says.
+    #[must_use]
+    pub fn cut(mut self, response: &ResponseSummary) -> Self {
+        if let Self::Uncounted(uncounted) = &mut self {
+            uncounted.is_cut |= !response.ended;
+        }
+        self
+    }
+
     /// What an attempt used that was sent and of whose response nothing was read.
     pub fn unanswered(attempt: &Attempt) -> Self {
         if billing(attempt) == Billing::None { Self::Nothing } else { Self::Open }
@@ -129,7 +138,8 @@ impl AttemptUsage {
     /// The report of this attempt, with what it can have used at most where it says more than is sure.
     fn by(self, attempt: &Attempt) -> Self {
         let service_tier = served_tier(attempt, self.service_tier);
-        let source = if service_tier == self.service_tier { self.source } else { UsageSource::Bounded };
+        let is_bounded = service_tier.is_none() && self.service_tier.is_some_and(|tier| tier.is_dear());
+        let source = if is_bounded { UsageSource::Bounded } else { self.source };
         Self { ceiling: UsageCeiling::of(attempt, &self.usage), service_tier, source, ..self }
     }
 }

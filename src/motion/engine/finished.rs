@@ -50,9 +50,10 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     } else {
         state.upstream_time(now)
     };
+    let is_cut = error.as_ref().is_some_and(|error| error.kind != Kind::HooksFailed);
     let observed = std::mem::take(&mut ctx.observers).into_summary(attempt.as_deref());
     if let Some(attempt) = &attempt {
-        noted.attempt_responded(attempt, &observed, client.sent_status().is_some(), error.is_some());
+        noted.attempt_responded(attempt, &observed, client.sent_status().is_some(), is_cut);
     }
     let request = received(client, ctx, &noted);
     let times = times(&noted, started, total, last);

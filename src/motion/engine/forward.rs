@@ -309,6 +309,7 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
                 }
                 // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {
+                    client.ctx.record.cut_behind_finish();
                     body.close();
                     return Ok(None);
                 }
@@ -346,7 +347,7 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
         }
         client.ctx.record.response_broke(&error);
         if let Some(summary) = body.summary().filter(|_| is_charged) {
-            client.ctx.record.used(Observed::of(&attempt, summary));
+            client.ctx.record.used(Observed::of(&attempt, summary).cut(summary));
         }
         let streamed = client.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));

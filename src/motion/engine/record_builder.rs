@@ -74,6 +74,8 @@ pub(super) struct Attempts {
     pub uncounted: Vec<(usize, Uncounted)>,
     /// The response of the last one goes to the client: what it used is not settled before its end.
     pub is_forwarded: bool,
+    /// The provider broke its response off behind the finish reason.
+    pub is_cut: bool,
     /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
     pub upstream: Duration,
     /// Whether the time of the last attempt is in `upstream`.
@@ -147,6 +149,11 @@ impl RecordBuilder {
     /// Notes that the response of the last attempt goes to the client from here on.
     pub fn forwarded(&mut self) {
         self.attempts.is_forwarded = true;
+    }
+
+    /// Notes that the provider broke the response off behind its finish reason.
+    pub(super) fn cut_behind_finish(&mut self) {
+        self.attempts.is_cut = true;
     }
 
     /// Notes what the last attempt used.
@@ -272,12 +279,8 @@ impl RecordBuilder {
                 Some(300..400) => Observed::Nothing,
                 _ => Observed::of(attempt, response),
             };
-            // The report would have followed the last of the text.
-            let has_report_ahead = is_cut && !response.ended && matches!(observed, Observed::Uncounted(_));
-            self.used(observed);
-            if let Some(last) = self.attempts.all.last_mut() {
-                last.time.is_open |= has_report_ahead;
-            }
+            let is_cut = is_cut || self.attempts.is_cut;
+            self.used(if is_cut { observed.cut(response) } else { observed });
         }
         let mut attempts = self.attempts.all.iter_mut().rev();
         if let Some(record) = attempts.find(|record| Arc::ptr_eq(&record.target, &attempt.target)) {

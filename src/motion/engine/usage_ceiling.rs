@@ -13,7 +13,6 @@ use words::api::operation::Operation;
 use words::api::service_tier::ServiceTier;
 use words::api::usage::Usage;
 use words::api::{input_reach, responses, search_bounds};
-use words::json::walk;
 
 /// The most tokens of input, and of output, that one call is believed to use where nothing else bounds it: the largest context that any
 /// listed model has.
@@ -138,16 +137,7 @@ impl UsageCeiling {
 /// The service tier that a response is charged at: none that is dearer than the one that the request names. Where it names none, or leaves
 /// it to the provider, that of the report.
 pub(super) fn served_tier(attempt: &Attempt, reported: Option<ServiceTier>) -> Option<ServiceTier> {
-    let reported = reported?;
-    if reported.is_ordinary() {
-        return Some(reported);
-    }
-    let translated = attempt.translation.as_ref().and_then(Translation::request).map(Body::bytes);
-    let body = translated.or(attempt.body.as_ref()).map(|body| &**body).unwrap_or_default();
-    let mut members = walk::members(body).into_iter().flatten();
-    let named = members.find(|(name, _)| *name == b"service_tier");
-    let named = named.and_then(|(_, value)| ServiceTier::read(value));
-    named.is_none_or(|named| !named.is_ordinary()).then_some(reported)
+    reported.filter(|tier| attempt.tier_bound.is_none() || tier.is_ordinary())
 }
 
 /// Whether any request of so many bytes with this bound of its output may use that.
@@ -277,6 +267,9 @@ mod tests {
             (r#""service_tier":"flex","#, "priority", None),
             (r#""service_tier":"default","#, "fast", None),
             (r#""service_tier":"default","#, "flex", Some("flex")),
+            (r#""service_tier":"standard_only","speed":"fast","#, "fast", Some("fast")),
+            (r#""service_tier":"flex","service_tier":"priority","#, "priority", Some("priority")),
+            (r#""service_tier":"flex","service_tie\u0072":"priority","#, "priority", Some("priority")),
         ] {
             let tier = served_tier(&attempt(&body(requested)), ServiceTier::new(reported));
             assert_eq!(tier.as_deref(), charged, "{requested} {reported}");

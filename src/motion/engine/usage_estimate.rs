@@ -43,6 +43,8 @@ pub(super) struct UsageEstimate {
     can_be_bounded: bool,
     rating: Rating,
     service_tier: Option<String>,
+    /// As [`Attempt::tier_bound`](judgment::route::attempt::Attempt::tier_bound).
+    tier_bound: Option<&'static str>,
     at: Timestamp,
 }
 
@@ -91,6 +93,7 @@ impl UsageEstimate {
             can_be_bounded: request.operation.is_chat() && body.is_some_and(Body::is_object),
             rating,
             service_tier,
+            tier_bound: body.and_then(service_tier::bound_of),
             at,
         }
     }
@@ -113,6 +116,7 @@ impl UsageEstimate {
             can_be_bounded: false,
             rating: target.rating(prices, model),
             service_tier: None,
+            tier_bound: None,
             at: Timestamp::now(),
         }
     }
@@ -141,10 +145,7 @@ impl UsageEstimate {
     /// Nanodollars of the most input with this much output, with all searches, at the dearest service tier that the response may report;
     /// `None` where price or searches have no bound.
     pub fn max_cost(&self, output: u64) -> Option<i64> {
-        let tier = match self.service_tier.as_deref() {
-            Some(tier) if service_tier::ORDINARY.contains(&tier) => ExpectedTier::UpTo(tier),
-            _ => ExpectedTier::Any,
-        };
+        let tier = self.tier_bound.map_or(ExpectedTier::Any, ExpectedTier::UpTo);
         self.cost(self.max_input, output, self.max_searches?, tier)
     }
 

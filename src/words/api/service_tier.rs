@@ -2,13 +2,31 @@
 //!
 //! Not the tier that a request wants: a provider may serve another one, and the price is that of the tier served.
 
+use super::body::Body;
 use crate::json::walk;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::ops::Deref;
 
 /// The tiers of a request that no provider serves at a dearer one than the standard.
-pub const ORDINARY: [&str; 4] = ["default", "standard", "standard_only", "flex"];
+const ORDINARY: [&str; 4] = ["default", "standard", "standard_only", "flex"];
+
+/// Tiers that cost more than the standard one.
+const DEAR: [&str; 3] = ["priority", "fast", "performance"];
+
+/// The tier that a request names, where no response to it is served at a dearer one than that or the standard. Of a member that is there
+/// several times nobody knows which one the provider takes; Anthropic's fast mode has a price of its own, whatever the tier is.
+pub fn bound_of(body: &Body) -> Option<&'static str> {
+    let ordinary = |json: &[u8]| {
+        let tier = ServiceTier::read(json)?;
+        ORDINARY.iter().find(|name| **name == &*tier).copied()
+    };
+    let mut bound = None;
+    for json in body.every("service_tier") {
+        bound = Some(ordinary(json)?);
+    }
+    bound.filter(|_| !body.every("speed").any(|speed| speed == b"\"fast\""))
+}
 
 /// The longest name that is kept, bytes: all names in use are shorter.
 const MAX_NAME: usize = 23;
@@ -38,9 +56,14 @@ impl ServiceTier {
         Some(Self { len: u8::try_from(name.len()).ok()?, bytes })
     }
 
-    /// Whether it is one of [`ORDINARY`].
+    /// Whether the standard tier, or a cheaper one, has this name in requests.
     pub fn is_ordinary(&self) -> bool {
         ORDINARY.contains(&&**self)
+    }
+
+    /// Whether it costs more than the standard one.
+    pub fn is_dear(&self) -> bool {
+        DEAR.contains(&&**self)
     }
 
     /// Reads the JSON text of a string, or of Bedrock's object with a `type`. `None` for anything else.
