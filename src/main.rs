@@ -21,6 +21,12 @@ mod check;
 mod client_verifier;
 #[path = "main/command_line.rs"]
 mod command_line;
+#[path = "main/declared_commands.rs"]
+mod declared_commands;
+#[path = "main/declared_files.rs"]
+mod declared_files;
+#[path = "main/declared_line.rs"]
+mod declared_line;
 #[path = "main/demo/mod.rs"]
 mod demo;
 #[path = "main/doctor/mod.rs"]
@@ -117,6 +123,7 @@ fn main() -> ExitCode {
         Command::Store { command } => store_commands::run(&file, command),
         Command::Nodes { json, connection } => node_list::run(json, &connection),
         Command::Objects(command) => object_commands::run(command),
+        Command::Declared(command) => declared_commands::run(command),
         Command::Import(arguments) => import::run(&arguments),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {

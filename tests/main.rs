@@ -65,6 +65,7 @@ mod control_lists;
 mod control_names;
 mod converted_kinds;
 mod custom_hosts;
+mod declared;
 mod demo;
 mod distribution;
 mod doctor;

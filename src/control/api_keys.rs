@@ -500,7 +500,8 @@ async fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
         "defaults": body.defaults,
         "allowed_models": body.allowed_models,
         "rotation_policy": body.rotation_policy,
-        "origin": "store",
+        "origin": if body.file_set.is_some() { "file" } else { "store" },
+        "file_set": body.file_set,
         "object": "api-key",
     })
 }

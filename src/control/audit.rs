@@ -43,6 +43,8 @@ pub(super) struct Trail {
     pub left_out: u64,
     /// The entry went into the store with the change.
     pub is_written: bool,
+    /// It is not written yet, and may never be: it has no log line until then.
+    pub is_staged: bool,
 }
 
 impl Trail {
@@ -104,10 +106,13 @@ impl Trail {
         if let (Value::Object(members), 1..) = (&mut body, self.left_out) {
             members.insert("left_out".to_owned(), self.left_out.into());
         }
-        log::info!(
-            target: "turnpike::audit",
-            "{action} {resource} by {actor_type} {actor:?}: {status} ({} {})", self.method, self.uri
-        );
+        if !self.is_staged {
+            let Self { method, uri, .. } = self;
+            log::info!(
+                target: "turnpike::audit",
+                "{action} {resource} by {actor_type} {actor:?}: {status} ({method} {uri})"
+            );
+        }
         Some(AuditEntry {
             id: Uuid::now_v7(),
             time: now,
@@ -148,6 +153,12 @@ pub(super) fn actor(identity: &ClientIdentity) -> String {
     let key = || identity.key_id.map(|id| id.to_string());
     let name = || identity.name.as_deref().unwrap_or_default().to_owned();
     identity.user.as_deref().map(str::to_owned).or_else(key).unwrap_or_else(name)
+}
+
+/// Logs an entry that was written with others.
+pub(super) fn log_written(entry: &AuditEntry) {
+    let AuditEntry { action, resource, actor_type, actor, status, method, .. } = entry;
+    log::info!(target: "turnpike::audit", "{action} {resource} by {actor_type} {actor:?}: {status} ({method}, applied)");
 }
 
 /// Writes an entry that belongs to no change. A store that is down loses it; the log line stays.

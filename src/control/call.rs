@@ -6,7 +6,8 @@
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::console::SessionWatch;
-use super::{limit_owner, masking, records};
+use super::stage::Staged;
+use super::{limit_owner, masking, origin, records};
 use bytes::Bytes;
 use jiff::Timestamp;
 use memory::auth::ClientIdentity;
@@ -17,6 +18,7 @@ use memory::net::inbound::axum_bridge::Departure;
 use memory::state::Shared;
 use memory::state::held_bytes::Hold;
 use memory::state::snapshot::SettingsSnapshot;
+use memory::store::audit::AuditEntry;
 use memory::store::{Catalog, Change, Kind, Record, Status, Store};
 use motion::engine::Engine;
 use motion::engine::planner::Planner;
@@ -53,6 +55,8 @@ pub(super) struct Call {
     pub held: Hold,
     /// What is held of an answer, until the call is over.
     pub answer: Arc<Mutex<Hold>>,
+    /// Where it is one of several that are written together.
+    pub staged: Option<Staged>,
 }
 
 /// What identifies the client of a call, for a response that outlives the moment in which it was judged.
@@ -131,7 +135,10 @@ impl Call {
     /// # Errors
     /// As [`Call::store`].
     pub fn catalog(&self) -> Result<Arc<Catalog>, Error> {
-        self.store().map(|store| store.catalog())
+        match &self.staged {
+            Some(staged) => Ok(staged.catalog()),
+            None => self.store().map(|store| store.catalog()),
+        }
     }
 
     /// Writes changes, with this call in the audit log, and puts them in force before it returns.
@@ -144,8 +151,30 @@ impl Call {
             Change::Delete { .. } => None,
         });
         self.trail.workspace = self.trail.workspace.or(of_change);
+        let changes = origin::checked(self, &*self.catalog()?, changes)?;
         let entry = self.trail.entry(Some(&self.identity), 200, self.now);
+        if let Some(staged) = &self.staged {
+            return staged.add(changes, entry);
+        }
         self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(Error::from)?;
+        self.put_in_force();
+        Ok(())
+    }
+
+    /// Writes what several calls have changed, with their entries of the audit log and that of this call, and puts it in force.
+    ///
+    /// # Errors
+    /// As [`Call::commit`].
+    pub(crate) async fn commit_staged(
+        &mut self,
+        changes: Vec<Change>,
+        mut audit: Vec<AuditEntry>,
+    ) -> Result<(), Error> {
+        let own = self.trail.entry(Some(&self.identity), 200, self.now);
+        let parts = audit.clone();
+        audit.extend(own);
+        self.store()?.commit(changes, audit).await.map_err(Error::from)?;
+        parts.iter().for_each(audit::log_written);
         self.put_in_force();
         Ok(())
     }
@@ -160,10 +189,16 @@ impl Call {
         &mut self,
         mut make: impl FnMut(&Catalog) -> Result<Vec<Change>, Error>,
     ) -> Result<(), Error> {
+        if self.staged.is_some() {
+            let changes = make(&*self.catalog()?)?;
+            return self.commit(changes).await;
+        }
         let entry = self.trail.entry(Some(&self.identity), 200, self.now);
         let mut refusal = None;
+        let call = &*self;
         let make = |catalog: &Catalog| {
-            let changes = make(catalog).map_err(|error| refusal = Some(error)).ok()?;
+            let changes = make(catalog).and_then(|changes| origin::checked(call, catalog, changes));
+            let changes = changes.map_err(|error| refusal = Some(error)).ok()?;
             Some((changes, ()))
         };
         let written = self.store()?.commit_latest(entry.into_iter().collect(), make);

@@ -4,8 +4,10 @@
 //! deleted.
 
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::is_in;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{member, members, set, time};
 use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update, view};
@@ -23,6 +25,11 @@ const DEFAULT: &str = "default";
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
     optional("parent_collection_id", Type::Name(128), "Id or slug of the collection it is in."),
+    optional(
+        "slug",
+        Type::Slug(2, 128),
+        "May stand for the id; made of the name where absent. Not `default`.",
+    ),
     optional(
         "workspace_id",
         Type::Name(128),
@@ -48,6 +55,8 @@ const ITEM: &[Field] = &[
     required("status", Type::Text(20), "`active`."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`collection`."),
 ];
 
@@ -64,6 +73,9 @@ pub(super) const ROUTES: &[Route] = &[
     delete::<Collection>(&[Scope::PromptsDelete], "Takes an empty collection out of use"),
 ];
 
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Collection>("collections");
+
 struct Collection;
 
 impl Resource for Collection {
@@ -72,6 +84,18 @@ impl Resource for Collection {
     const PATHS: [&'static str; 2] = ["/v1/collections", "/v1/collections/{id}"];
     const PREFIX: &'static str = "co-";
     const KEPT: &'static [&'static str] = &["name"];
+
+    /// # Errors
+    /// 400 for the name of the default collection.
+    fn slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+        if call.text("slug") == Some(DEFAULT) {
+            return Err(Error::invalid_request(
+                "slug",
+                "default is the collection of each workspace. Choose another slug.",
+            ));
+        }
+        call.new_slug(Self::KIND, workspace, Self::PREFIX, call.text("name").unwrap_or_default())
+    }
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
         if let Some(named) = call.text("parent_collection_id") {
@@ -186,6 +210,7 @@ fn default(workspace: &Record) -> Value {
         "parent_collection_id": null,
         "is_default": 1,
         "status": "active",
+        "origin": "store",
         "created_at": time(workspace.created_at),
         "last_updated_at": time(workspace.created_at),
         "object": "collection",

@@ -8,7 +8,9 @@ pub(super) use check::check_object;
 
 use super::ORGANISATION;
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::origin::{self, ORIGIN, SET};
 use super::page::{self, Page};
 use super::records::{changed, member, members, put, set, time, version};
 use super::reply::Reply;
@@ -67,7 +69,8 @@ const ITEM: &[Field] = &[
     nullable("updated_by", Type::Text(128), "Who changed it last."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
-    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`config`."),
 ];
 
@@ -98,6 +101,9 @@ pub(super) const ROUTES: &[Route] = &[
     .lists(page::QUERY)
     .replies(Shape::List(ONE)),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<SavedConfig>("configs");
 
 struct SavedConfig;
 
@@ -247,8 +253,8 @@ fn item(record: &Record) -> Map<String, Value> {
         ("created_at".to_owned(), time(record.created_at)),
         ("last_updated_at".to_owned(), time(record.updated_at)),
         ("version_id".to_owned(), member(&body, "version_id")),
-        ("origin".to_owned(), "store".into()),
     ]);
+    origin::show(&body, &mut item);
     item.extend(of_every_config());
     item
 }

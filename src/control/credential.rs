@@ -135,7 +135,7 @@ impl AccountInput {
 }
 
 /// The settings' name of a member of an account, in snake case or camel case.
-fn account_name(given: &str) -> Option<&'static str> {
+pub(super) fn account_name(given: &str) -> Option<&'static str> {
     let mut snake = String::with_capacity(given.len() + 4);
     for char in given.chars() {
         if char.is_ascii_uppercase() {
@@ -162,7 +162,7 @@ pub(super) fn set_account(
     let mut account = account_members(&Value::Object(body.clone()));
     if record.sealed.is_some() {
         let sealed = store.unseal(record).map_err(Error::from)?;
-        if call.identity.is_bound {
+        if call.identity.is_bound || call.staged.is_some() {
             check_receiver(&account, &sealed, input)?;
         }
         account.extend(sealed);
@@ -188,8 +188,8 @@ pub(super) fn set_account(
     Ok(())
 }
 
-/// A client of one workspace that changes where an account is (its host, its resource, its region) gives the secrets anew: it may not
-/// know those that are kept, and would have them sent to a host of its own.
+/// A client of one workspace, and a file that is applied, give the secrets anew where they change where an account is (its host, its
+/// resource, its region): who may write it may not know those that are kept, and would have them sent to a host of its own.
 ///
 /// # Errors
 /// 400 that names the first secret that is not given.
@@ -206,7 +206,7 @@ fn check_receiver(
         None => Ok(()),
         Some(kept) => Err(Error::invalid_request(
             input.path(kept),
-            "Give the account's secrets anew with what else you change of it: a key of a workspace does not have kept ones sent elsewhere.",
+            "Give the account's secrets anew with what else you change of it: a key of a workspace, or a file, does not have kept ones sent elsewhere.",
         )),
     }
 }

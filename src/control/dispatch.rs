@@ -29,6 +29,7 @@ use memory::auth::{self, ClientIdentity, KeySearch};
 use memory::net::inbound::axum_bridge::Departure;
 use memory::net::inbound::client_address::client_address;
 use memory::net::inbound::client_certificate::ClientCertificate;
+use memory::net::inbound::places::Place;
 use memory::state::held_bytes::Hold;
 use memory::state::refused_calls::Noted;
 use memory::state::snapshot::SettingsSnapshot;
@@ -125,10 +126,9 @@ async fn serve(
         arrival: arrival(&parts, port, &shared),
         departure: parts.extensions.remove::<Departure>(),
         held,
+        staged: None,
     };
-    let reply = run(route, call).await;
-    drop(place);
-    match reply {
+    match run(route, call, place).await {
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
     }
@@ -180,7 +180,9 @@ fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>, trusted: &Trusted
 
 /// Runs a route. What only reads is given up where its client leaves; a change that was begun is finished, so that what is stored is in
 /// force. Any other route has the client's departure in its call.
-async fn run(route: &Route, call: Call) -> Result<Reply, Error> {
+/// `place`: of its work, until it is done.
+async fn run(route: &Route, call: Call, place: Option<Place>) -> Result<Reply, Error> {
+    let _place = place;
     let departure = call.departure.clone();
     let running = (route.run)(call);
     match departure.filter(|_| route.method == "GET" && route.change.is_none()) {

@@ -3,8 +3,10 @@
 //! Checks and their parameters are judged as `guard` describes them. Not here: running them for requests (`engine`).
 
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::masking::mask;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{member, members, set};
 use super::reply::Reply;
@@ -102,6 +104,8 @@ const ITEM: &[Field] = &[
     required("version_id", Type::Uuid, "Changes with every change."),
     required("checks", Type::List(&Type::AnyObject, 0, 100), "What is checked, secrets masked."),
     required("actions", Type::AnyObject, "What follows."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`guardrail`."),
 ];
 
@@ -178,6 +182,9 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .query(page::IN_WORKSPACE),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Guardrail>("guardrails");
 
 struct Guardrail;
 

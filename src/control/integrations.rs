@@ -14,9 +14,11 @@ use super::credential::{
     AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, items_with_role, set_account,
     set_common,
 };
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limit_owner;
 use super::limits::RESET_USAGE;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::providers;
 use super::records::{archived, member, members, overlay, put, set};
@@ -136,6 +138,8 @@ const ITEM: &[Field] = &[
         Type::AnyObject,
         "What holds for workspaces without an entry; null for an integration of one workspace.",
     ),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`integration`."),
 ];
 
@@ -172,6 +176,9 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .query(page::IN_WORKSPACE),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Integration>("integrations");
 
 struct Integration;
 

@@ -4,7 +4,9 @@
 
 use super::ORGANISATION;
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::reply::Reply;
 use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update, view};
@@ -53,6 +55,8 @@ const ITEM: &[Field] = &[
     required("status", Type::Text(20), "`active`."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`label`."),
 ];
 
@@ -69,6 +73,9 @@ pub(super) const ROUTES: &[Route] = &[
     update::<Label>(&[Scope::PromptsUpdate], "Changes a label", UPDATE, Shape::Empty),
     delete::<Label>(&[Scope::PromptsDelete], "Deletes a label; requests that name it are refused then"),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Label>("labels");
 
 struct Label;
 
@@ -183,6 +190,7 @@ fn universal_label(id: Uuid, name: &str) -> Value {
         "workspace_id": null,
         "is_universal": true,
         "status": "active",
+        "origin": "store",
         "created_at": null,
         "last_updated_at": null,
         "object": "label",

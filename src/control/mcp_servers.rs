@@ -7,7 +7,9 @@ mod check;
 mod metadata;
 
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
@@ -85,6 +87,8 @@ const ITEM: &[Field] = &[
     required("last_updated_at", Type::Time, "When it was changed last."),
     nullable("owner_id", Type::Text(128), "Who made it."),
     nullable("updated_by", Type::Text(128), "Who changed it last."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`mcp-server`."),
 ];
 
@@ -110,6 +114,9 @@ pub(super) const ROUTES: &[Route] = &[
     )
     .replies(Shape::Object(metadata::METADATA)),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<McpServer>("mcp-servers");
 
 struct McpServer;
 

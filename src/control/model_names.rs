@@ -6,7 +6,9 @@
 use super::ORGANISATION;
 use super::call::Call;
 use super::configs::check_object;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{member, members};
 use super::reply::Reply;
@@ -99,7 +101,8 @@ const ITEM: &[Field] = &[
     nullable("updated_by", Type::Text(128), "Who changed it last."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
-    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`model-name`."),
 ];
 
@@ -111,6 +114,9 @@ pub(super) const ROUTES: &[Route] = &[
         .query(page::IN_WORKSPACE),
     delete::<ModelName>(&[Scope::ConfigsDelete], "Deletes a name of models").query(page::IN_WORKSPACE),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<ModelName>("model-names");
 
 struct ModelName;
 
@@ -153,7 +159,7 @@ impl Resource for ModelName {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        Ok(view(ITEM, record, json!({"origin": "store", "object": "model-name"})))
+        Ok(view(ITEM, record, json!({"object": "model-name"})))
     }
 
     /// For good, so that its name is free again.

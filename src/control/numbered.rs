@@ -5,6 +5,7 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::collections::collection_of;
+use super::origin;
 use super::records::{changed, created, member, members, object, put, set, time, version};
 use super::reply::Reply;
 use memory::state::stored::prompts::read as published;
@@ -133,7 +134,7 @@ impl Numbered {
     /// What a record has without its versions.
     pub fn head(self, record: &Record) -> Map<String, Value> {
         let body = members(record);
-        object(json!({
+        let mut head = object(json!({
             "id": record.id,
             "slug": record.slug,
             "name": member(&body, "name"),
@@ -143,7 +144,9 @@ impl Numbered {
             "created_at": time(record.created_at),
             "last_updated_at": time(record.updated_at),
             "object": self.object,
-        }))
+        }));
+        origin::show(&body, &mut head);
+        head
     }
 }
 

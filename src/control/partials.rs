@@ -3,8 +3,10 @@
 //! Publishing one changes every prompt that names no version of it, at once.
 
 use super::call::Call;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PARTIAL;
+use super::origin::{ORIGIN, SET};
 use super::page::{self, Page};
 use super::records::{object, put, set, time};
 use super::reply::Reply;
@@ -72,6 +74,8 @@ const ITEM: &[Field] = &[
     required("status", Type::Text(20), "`active`."),
     required("created_at", Type::Time, "When it was made."),
     required("last_updated_at", Type::Time, "When it was changed last."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`partial`."),
 ];
 
@@ -93,6 +97,8 @@ const ONE: &[Field] = &[
         "`active`: it is the published one.",
     ),
     nullable("version_description", Type::Text(1024), "What the version is for."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`partial`."),
 ];
 
@@ -135,6 +141,9 @@ pub(super) const ROUTES: &[Route] = &[
     .replies(Shape::Empty)
     .changes("partials", "publish"),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<StoredPartial>("prompts/partials");
 
 struct StoredPartial;
 

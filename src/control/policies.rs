@@ -11,13 +11,14 @@ mod usage;
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
+use super::origin::{ORIGIN, SET};
 use super::records::members;
 use super::resource::{Item, Resource, stored_items};
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
 use memory::auth::IdentityKind;
-pub(super) use rate::ROUTES as RATE_ROUTES;
+pub(super) use rate::{MANAGED as MANAGED_RATE, ROUTES as RATE_ROUTES};
 use serde_json::{Map, Value};
-pub(super) use usage::ROUTES as USAGE_ROUTES;
+pub(super) use usage::{MANAGED as MANAGED_USAGE, ROUTES as USAGE_ROUTES};
 use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
@@ -53,7 +54,7 @@ const MADE: &[Field] = &[
 const READ: &[Field] = &[STATUS];
 
 /// The fields that records of both kinds have.
-const SHOWN: [Field; 14] = [
+const SHOWN: [Field; 16] = [
     required("id", Type::Uuid, "The policy."),
     required("slug", Type::Text(128), "As good as the id in paths."),
     nullable("name", Type::Text(255), "For people."),
@@ -67,6 +68,8 @@ const SHOWN: [Field; 14] = [
     required("created_at", Type::Time, "When it was made."),
     required("last_updated_at", Type::Time, "When it was changed last."),
     nullable("owner_id", Type::Text(128), "Who made it."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`policy_usage_limits` or `policy_rate_limits`."),
 ];
 

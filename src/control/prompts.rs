@@ -9,8 +9,10 @@ mod versions;
 
 use super::call::Call;
 use super::collections::collection_of;
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PROMPT;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{object, put, set, time};
 use super::reply::Reply;
@@ -118,6 +120,8 @@ const ITEM: &[Field] = &[
     required("status", Type::Text(20), "`active`."),
     required("created_at", Type::Time, "When it was made."),
     required("last_updated_at", Type::Time, "When it was changed last."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`prompt`."),
 ];
 
@@ -158,6 +162,8 @@ const ONE: &[Field] = &[
         Type::AnyObject,
         "`variables`, `sections`, `sectionVariables`, `partials`, `variablePartials`: what the template needs.",
     ),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`prompt`."),
 ];
 
@@ -181,6 +187,9 @@ pub(super) const ROUTES: &[Route] = &[
     versions::PUBLISH_ROUTE,
     render::ROUTE,
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<StoredPrompt>("prompts");
 
 struct StoredPrompt;
 

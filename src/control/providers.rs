@@ -8,8 +8,10 @@ use super::credential::{
     self, ALLOWED_MODELS, AccountInput, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE,
     has_role, integration_of, items_with_role, set_account, set_common,
 };
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{created, member, members, set};
 use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update, view};
@@ -78,7 +80,8 @@ const ITEM: &[Field] = &[
     nullable("expires_at", Type::Time, "When it goes out of use."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
-    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`provider`."),
 ];
 
@@ -90,6 +93,9 @@ pub(super) const ROUTES: &[Route] = &[
         .query(page::IN_WORKSPACE),
     delete::<Provider>(&[Scope::ProvidersDelete], "Takes a provider out of use").query(page::IN_WORKSPACE),
 ];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Provider>("providers");
 
 pub(super) struct Provider;
 
@@ -171,7 +177,6 @@ impl Resource for Provider {
             "masked_key": member(&account, "masked_key"),
             "usage_limits": used.shown(member(&body, "usage_limits")),
             "last_reset_at": used.last_reset(&body, record.created_at),
-            "origin": "store",
             "object": "provider",
         });
         Ok(view(ITEM, record, own))

@@ -11,6 +11,7 @@ use super::ORGANISATION;
 use super::call::Call;
 use super::field::Field;
 use super::limit_owner;
+use super::origin;
 use super::page::{self, NameFilter, Page};
 use super::records::{archived, changed, created, member, members, object, overlay, put, set, time};
 use super::reply::Reply;
@@ -233,6 +234,7 @@ pub(super) fn view(fields: &[Field], record: &Record, own: Value) -> Value {
             "status" => record.status.as_str().into(),
             "created_at" => time(record.created_at),
             "last_updated_at" => time(record.updated_at),
+            "origin" => origin::of_members(&body).into(),
             name => member(&body, name),
         });
         if field.is_required || !value.is_null() {

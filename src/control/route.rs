@@ -5,6 +5,7 @@
 
 use super::call::Call;
 use super::field::Field;
+use super::origin::TAKE_OVER;
 use super::reply::Reply;
 use super::work::Work;
 use futures_util::future::BoxFuture;
@@ -19,6 +20,25 @@ pub(super) type Run = fn(Call) -> BoxFuture<'static, Result<Reply, Error>>;
 
 /// Checks members of a body that depend on each other or on the time, and brings them to their normal form.
 pub(super) type Check = fn(&mut Map<String, Value>, Timestamp, &Problems);
+
+/// What the audit log calls the objects that files may have.
+const IN_FILES: [&str; 15] = [
+    "workspaces",
+    "integrations",
+    "providers",
+    "virtual-keys",
+    "configs",
+    "model-names",
+    "guardrails",
+    "prompts",
+    "partials",
+    "labels",
+    "collections",
+    "usage-limits-policies",
+    "rate-limits-policies",
+    "api-keys",
+    "mcp-servers",
+];
 
 /// One route.
 #[derive(Clone, Copy)]
@@ -252,7 +272,14 @@ impl Route {
 
     /// The parameters of the query: those of its own, then those of all such lists.
     pub fn parameters(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        self.query.iter().chain(self.list_query)
+        let take_over = self.may_take_over().then_some(&TAKE_OVER);
+        self.query.iter().chain(self.list_query).chain(take_over)
+    }
+
+    /// Whether it changes or deletes an object that a file may have.
+    pub fn may_take_over(&self) -> bool {
+        let is_of_file = self.change.is_some_and(|(resource, _)| IN_FILES.contains(&resource));
+        is_of_file && matches!(self.method, "PUT" | "DELETE")
     }
 
     /// Whether a parameter that is not in its tables is refused. A list without the filter that its client has

@@ -48,6 +48,7 @@ const TABLES: &[&[Route]] = &[
     crate::policies::ENTITY_ROUTES,
     crate::policies::RATE_ROUTES,
     crate::mcp_servers::ROUTES,
+    crate::declared::ROUTES,
     crate::audit_logs::ROUTES,
     crate::pricing::ROUTES,
     crate::analytics::GROUP_ROUTES,

@@ -9,6 +9,7 @@ use super::credential::{
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::providers::Provider;
 use super::records::{member, members};
@@ -98,6 +99,8 @@ const ITEM: &[Field] = &[
     nullable("integration_id", Type::Text(128), "Slug of the integration whose account it uses."),
     nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
     nullable("tags", Type::Any, "Not used."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`virtual-key`."),
 ];
 

@@ -7,10 +7,12 @@ mod members;
 pub(super) use members::ROUTES as MEMBER_ROUTES;
 
 use super::call::{Call, by_id_or_slug};
+use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::giving;
 use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
+use super::origin::{ORIGIN, SET};
 use super::page;
 use super::records::{archived, member, members, overlay, put};
 use super::reply::Reply;
@@ -67,6 +69,8 @@ const VIEW: &[Field] = &[
         Type::OneOf(&["active", "exhausted", "archived"]),
         "`exhausted`: a usage limit is reached. Archived ones are out of use.",
     ),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`workspace`."),
 ];
 
@@ -132,6 +136,9 @@ const LISTS: &[Scope] = &[Scope::WorkspacesList];
 
 /// The kinds of objects that keep a workspace from being deleted.
 const CONTENT: [Kind; 3] = [Kind::Provider, Kind::Config, Kind::ApiKey];
+
+/// As files have it.
+pub(super) const MANAGED: Managed = Managed::of::<Workspace>("workspaces");
 
 struct Workspace;
 

@@ -2,6 +2,7 @@
 //!
 //! Does nothing with them: that is `main`. Their text is also what `--help` and the manual page (`man_page`) print.
 
+use super::declared_line::DeclaredCommand;
 use super::import::arguments::ImportArguments;
 use super::object_line::{Connection, ObjectCommand};
 use clap::error::ErrorKind;
@@ -49,7 +50,7 @@ fn default_file(exists: impl Fn(&Path) -> bool) -> &'static Path {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 success; 1 a problem, which is printed; 2 a wrong command line.
+Exit status: 0 success; 1 a problem, which is printed; 2 a wrong command line, and of diff and apply --plan: something would change.
 The manual page: turnpike man | man -l -";
 
 #[derive(Debug, Subcommand)]
@@ -128,6 +129,8 @@ pub enum Command {
     },
     #[command(flatten)]
     Objects(ObjectCommand),
+    #[command(flatten)]
+    Declared(DeclaredCommand),
     /// Show what models cost, check files of prices, compare catalogues. Needs no provider's key.
     Prices {
         #[command(subcommand)]

@@ -5,6 +5,7 @@
 use crate::credential::ALLOWED_MODELS;
 use crate::field::{Field, Type, not_null, nullable, optional, required};
 use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
+use crate::origin::{ORIGIN, SET};
 use crate::page;
 use memory::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use words::settings::logs::Payloads;
@@ -233,6 +234,7 @@ pub(super) const VIEW: &[Field] = &[
         "The models that it may use; null: all.",
     ),
     nullable("rotation_policy", Type::AnyObject, "Kept."),
-    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    ORIGIN,
+    SET,
     required("object", Type::Text(20), "`api-key`."),
 ];

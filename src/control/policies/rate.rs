@@ -1,6 +1,7 @@
 //! Rate-limit policies: requests or tokens in a unit of time, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
+use super::super::declared::Managed;
 use super::super::field::{Field, Type, not_null, optional, required};
 use super::super::limits::{COUNT as VALUE, SMOOTH};
 use super::super::page;
@@ -56,7 +57,7 @@ const UPDATE: &[Field] = &[
     SMOOTH,
 ];
 
-const VIEW: &[Field] = &concat::<_, 19>(
+const VIEW: &[Field] = &concat::<_, 21>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),
@@ -92,6 +93,9 @@ pub(in super::super) const ROUTES: &[Route] = &[
 fn check_form(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
     conditions::check(body, problems);
 }
+
+/// As files have it.
+pub(in super::super) const MANAGED: Managed = Managed::of::<RatePolicy>("policies/rate-limits");
 
 struct RatePolicy;
 

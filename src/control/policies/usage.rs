@@ -1,6 +1,7 @@
 //! Usage-limit policies: budgets of money, tokens or requests, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
+use super::super::declared::Managed;
 use super::super::field::{Field, Type, not_null, nullable, optional, required};
 use super::super::limits::{COUNT as CREDIT, FIT, HARD, RAISE, Today, USED, check_usage, set_day};
 use super::super::page;
@@ -109,7 +110,7 @@ const VALUE_USAGE: Type = Type::Object(&[
     required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
 ]);
 
-const VIEW: &[Field] = &concat::<_, 27>(
+const VIEW: &[Field] = &concat::<_, 29>(
     &super::SHOWN,
     &[
         required("type", TYPE, "What is counted."),
@@ -190,6 +191,9 @@ fn check_idle(body: &Map<String, Value>, problems: &Problems) {
         problems.push(idle, None, "cannot be combined with periodic_reset or periodic_reset_days");
     }
 }
+
+/// As files have it.
+pub(in super::super) const MANAGED: Managed = Managed::of::<UsagePolicy>("policies/usage-limits");
 
 struct UsagePolicy;
 

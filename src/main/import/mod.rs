@@ -27,9 +27,9 @@ mod store_writer;
 mod stored_objects;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub mod tree;
 mod value;
 mod vendors;
-mod yaml;
+pub mod yaml;
 
 pub use command::run;

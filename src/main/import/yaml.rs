@@ -105,7 +105,22 @@ fn flow(value: &Tree) -> Option<String> {
 
 /// A text, in quotes where it would be read as something else without. `is_flow`: between brackets.
 fn scalar(text: &str, is_flow: bool) -> String {
-    if is_plain(text, is_flow) { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    if is_plain(text, is_flow) {
+        return text.to_owned();
+    }
+    let quoted = serde_json::Value::from(text).to_string();
+    // Characters that YAML does not take as they are, or that nobody would notice.
+    let is_odd = |c: char| {
+        matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    quoted.chars().fold(String::with_capacity(quoted.len()), |mut out, c| {
+        if is_odd(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+        out
+    })
 }
 
 fn is_plain(text: &str, is_flow: bool) -> bool {

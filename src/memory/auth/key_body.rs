@@ -57,6 +57,9 @@ pub struct KeyBody {
     /// When it was last used, written now and then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
+    /// The set of files that it was applied from; `None`: the API manages it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_set: Option<String>,
 }
 
 /// The most secrets of one key that are good at the same time.
@@ -123,6 +126,7 @@ impl KeyBody {
             masked: String::new(),
             created_by: None,
             last_used_at: None,
+            file_set: None,
         }
     }
 

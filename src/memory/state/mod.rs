@@ -43,7 +43,7 @@ use crate::auth::key_format::KeyHash;
 use crate::ledger::Ledger;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
-use crate::store::Store;
+use crate::store::{Catalog, Store};
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
@@ -268,6 +268,24 @@ impl Shared {
     pub fn install_overlay(&self, overlay: Overlay) {
         let overlay = Arc::new(overlay);
         self.prices.rcu(|book| book.with_overlay(Arc::clone(&overlay)));
+    }
+
+    /// `before` with the objects of a catalog that is not in force, for the checks of changes that are written later. `has_new_keys`:
+    /// whether service keys differ as well.
+    pub fn preview(
+        &self,
+        before: &SettingsSnapshot,
+        catalog: &Arc<Catalog>,
+        has_new_keys: bool,
+    ) -> SettingsSnapshot {
+        let Some(store) = &self.store else { return before.clone() };
+        let env = CompilerEnv { store, hosts: &before.hosts };
+        let stored = Arc::new(before.stored.update(catalog, env, Timestamp::now()));
+        if !has_new_keys {
+            return SettingsSnapshot { stored, ..before.clone() };
+        }
+        let (keys, _) = before.service_keys.stored().with(catalog);
+        before.with_stored(stored, Arc::new(keys))
     }
 
     /// Makes the stored objects available to requests: everything that the store has when this is called. Calls at the same time share

@@ -9,8 +9,12 @@ use super::CALL_TIMEOUT;
 use super::failure::{failure, no_connection};
 use super::transactions;
 use deadpool_postgres::{Object, Pool};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+/// What each change of a transaction adds to its time: a write may have many thousands.
+const CHANGE_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// Why a transaction failed as a whole.
 enum Failed {
@@ -67,7 +71,9 @@ fn no_response() -> StoreError {
 }
 
 async fn in_time(client: &mut Object, batch: &[QueuedWrite]) -> Result<Vec<Result<u64, StoreError>>, Failed> {
-    match timeout(CALL_TIMEOUT, together(client, batch)).await {
+    let changes: usize = batch.iter().map(|write| write.changes.len() + write.audit.len()).sum();
+    let more = CHANGE_TIMEOUT.saturating_mul(u32::try_from(changes).unwrap_or(u32::MAX));
+    match timeout(CALL_TIMEOUT.saturating_add(more), together(client, batch)).await {
         Ok(done) => done,
         // The commit may be what got no response.
         Err(_) => Err(Failed::InCommit(no_response())),
