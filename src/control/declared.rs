@@ -110,8 +110,9 @@ pub(super) const ROUTES: &[Route] = &[
     .replies(Shape::Object(PLAN))
     .also(
         "409",
-        "An object is refused, or the plan is not the expected one. Nothing was written.",
-        Shape::Object(PLAN),
+        "An object is refused (the response is the plan), or the plan is not the expected one. Nothing was written.",
+        // The plan, or an error.
+        Shape::Free,
     )
     .changes("files", "apply")
     .on_control_port_only(),
