@@ -25,24 +25,24 @@ async fn send(gateway: &Gateway, key: &str, method: Method, path: &str, body: &V
     (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status} {text}")))
 }
 
-async fn operate(gateway: &Gateway, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn operate(gateway: &Gateway, method: Method, path: &str, body: Value) -> (u16, Value) {
     send(gateway, OPERATOR_KEY, method, path, &body).await
 }
 
-async fn done(gateway: &Gateway, method: Method, path: &str, body: Value) -> Value {
+pub(crate) async fn done(gateway: &Gateway, method: Method, path: &str, body: Value) -> Value {
     let (status, answer) = operate(gateway, method, path, body).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
 
 /// Applies objects of a set. `more`: `prune`, `take_over` …
-async fn apply(gateway: &Gateway, set: &str, objects: &Value, more: Value) -> (u16, Value) {
+pub(crate) async fn apply(gateway: &Gateway, set: &str, objects: &Value, more: Value) -> (u16, Value) {
     let mut body = json!({"set": set, "objects": objects});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     operate(gateway, Method::POST, "/v1/apply", body).await
 }
 
-async fn applied(gateway: &Gateway, set: &str, objects: &Value, more: Value) -> Value {
+pub(crate) async fn applied(gateway: &Gateway, set: &str, objects: &Value, more: Value) -> Value {
     let (status, plan) = apply(gateway, set, objects, more).await;
     assert_eq!(status, 200, "{plan}");
     plan

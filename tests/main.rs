@@ -66,6 +66,7 @@ mod control_names;
 mod converted_kinds;
 mod custom_hosts;
 mod declared;
+mod declared_owners;
 mod demo;
 mod distribution;
 mod doctor;

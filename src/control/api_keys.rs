@@ -7,6 +7,7 @@ mod adopted;
 mod fields;
 mod freedom;
 mod listing;
+pub(super) use listing::is_made_of;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};

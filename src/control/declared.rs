@@ -16,6 +16,7 @@ mod plan;
 mod secrets;
 
 pub(super) use kinds::Managed;
+pub(super) use members::has_same_members;
 
 use super::field::{Field, Type, not_null, optional, required};
 use super::page;

@@ -4,10 +4,11 @@
 //! pass (`Call::commit`), unless it says that it takes the object over. Where the mark is kept: in the body of the record.
 
 use super::call::Call;
+use super::declared;
 use super::field::{Field, Type, optional, required};
 use super::records::{members, set};
 use super::stage::Staged;
-use memory::store::{Catalog, Change, Kind, Record};
+use memory::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use words::error::Error;
@@ -85,7 +86,23 @@ fn checked_one(call: &Call, catalog: &Catalog, change: Change) -> Result<Change,
             delete @ Change::Delete { .. } => delete,
         });
     }
-    if is_free(call) { Ok(change) } else { Err(refusal(before, &owner)) }
+    if is_free(call) || is_of_no_file(call, catalog, before, &change)? {
+        Ok(change)
+    } else {
+        Err(refusal(before, &owner))
+    }
+}
+
+/// Whether a change is of nothing that a file has: a key that ends, with its owner, or parts of an object that files do not have.
+fn is_of_no_file(call: &Call, catalog: &Catalog, before: &Record, change: &Change) -> Result<bool, Error> {
+    let Change::Put(record) = change else { return Ok(false) };
+    if record.status != Status::Active {
+        return Ok(record.kind == Kind::ApiKey);
+    }
+    if before.status != Status::Active {
+        return Ok(false);
+    }
+    declared::has_same_members(call, catalog, before, record)
 }
 
 /// Whether a call changes nothing that a file has: a key that has leaked is revoked or rotated at once, and usage is counted anew.
@@ -108,14 +125,43 @@ fn of_apply(
     {
         return Err(refusal(before, owner));
     }
+    if let Some(before) = before
+        && ends(before, &change)
+        && is_managed(before.kind)
+        && owner.is_none()
+        && staged.target() != Some(before.id)
+    {
+        return Err(not_of_set(before));
+    }
     let Change::Put(record) = &change else { return Ok(change) };
     // What changes along with the object that is applied keeps its owner.
-    let is_own = before.is_none_or(|before| staged.target() == Some(before.id));
+    let is_own = before.is_none_or(|before| match staged.target() {
+        Some(target) => target == before.id,
+        // Made anew under the id that it had.
+        None => before.status != Status::Active && record.status == Status::Active,
+    });
     Ok(if is_own && is_managed(record.kind) {
         Change::Put(Arc::new(marked(record, Some(&set))))
     } else {
         change
     })
+}
+
+/// Whether a change takes an object out of use.
+fn ends(before: &Record, change: &Change) -> bool {
+    before.status == Status::Active
+        && match change {
+            Change::Put(record) => record.status != Status::Active,
+            Change::Delete { .. } => true,
+        }
+}
+
+fn not_of_set(record: &Record) -> Error {
+    let kind = record.kind.as_str().replace('_', " ");
+    let slug = record.slug.as_deref().unwrap_or_default();
+    Error::conflict(format!(
+        "The {kind} {slug} would go with it, and is managed by the API: delete it there first, or have it in the files."
+    ))
 }
 
 /// Whether objects of this kind are in files. Versions and members are parts of others.

@@ -11,6 +11,8 @@ use words::settings::read_yaml;
 
 /// Stands for the value of a variable: the only member of an object.
 const FROM_ENV: &str = "from_env";
+/// The members that may have secrets. No variable is read for another: what is shown of an object has its name and its place.
+const SECRET: [&str; 5] = ["key", "configurations", "config", "checks", "to"];
 /// The members of an object that stand first.
 const FIRST: [&str; 4] = ["kind", "slug", "name", "workspace_id"];
 
@@ -68,7 +70,9 @@ impl DeclaredSet {
 
     /// Puts the values of variables in place of their names.
     pub fn resolve(&mut self, variable: &dyn Fn(&str) -> Option<String>) {
-        self.objects.iter_mut().for_each(|object| resolve(object, variable));
+        let members = self.objects.iter_mut().filter_map(Value::as_object_mut).flatten();
+        let secret = members.filter(|(name, _)| SECRET.contains(&name.as_str()));
+        secret.for_each(|(_, value)| resolve(value, variable));
     }
 
     /// The text of a file, with `comments` above.

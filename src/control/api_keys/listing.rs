@@ -70,6 +70,16 @@ pub(super) async fn list(call: Call) -> Result<Reply, Error> {
     Ok(page.reply_with(found.len(), shown))
 }
 
+/// Whether a key was made of this digest.
+///
+/// # Errors
+/// 400 for no digest.
+pub(crate) fn is_made_of(call: &Call, record: &Record, text: &str) -> Result<bool, Error> {
+    let digest = sha256_bytes(text)
+        .ok_or_else(|| Error::invalid_request("key_sha256", "key_sha256 is no SHA-256.".to_owned()))?;
+    Ok(key_records::adopted_id(&digest, &pepper(call)?) == record.id)
+}
+
 /// The key that was made of this digest, also where it was revoked since, or the digest was replaced.
 ///
 /// # Errors

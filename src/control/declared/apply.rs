@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::error::{Error, Problem};
@@ -63,14 +64,28 @@ pub(super) async fn apply(mut call: Call) -> Result<Reply, Error> {
         }
         return Ok(reply(&set, plan, false).with_status(StatusCode::CONFLICT));
     }
+    if state(&catalog) != state(&*call.catalog()?) {
+        return Err(Error::conflict(
+            "Objects have changed while this was planned. Nothing was written: apply again.".to_owned(),
+        ));
+    }
     let changes = std::mem::take(&mut stage.lock().changes);
     let audit = std::mem::take(&mut stage.lock().audit);
-    if changes.is_empty() {
-        call.record_change().await;
-    } else {
+    if !changes.is_empty() {
         call.commit_staged(changes, audit).await?;
     }
     Ok(reply(&set, plan, true))
+}
+
+/// The objects that plans are made on, as one number: the apply looks whether they are the same when it writes.
+fn state(catalog: &Catalog) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for managed in &KINDS {
+        for record in catalog.all(managed.kind) {
+            (record.id, record.revision).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 fn reply(set: &str, plan: Plan, is_applied: bool) -> Reply {

@@ -5,7 +5,6 @@ use super::super::credential::has_role;
 use super::super::origin;
 use super::super::records::{members as body_of, set};
 use super::super::reply::Reply;
-use super::super::stage::check_scope;
 use super::kinds::{KINDS, Managed};
 use super::{members, secrets};
 use memory::auth::DEFAULT_WORKSPACE;
@@ -29,7 +28,7 @@ pub(super) async fn export(call: Call) -> Result<Reply, Error> {
     let catalog = call.catalog()?;
     let mut exported = Exported { objects: Vec::new(), left_out: Vec::new(), names: BTreeSet::new() };
     for managed in &KINDS {
-        if let Err(why) = check_scope(managed.reading()?, &call.identity) {
+        if let Err(why) = managed.check_readable(&call.identity) {
             exported.left_out.push(format!("{}: {}", managed.name, why.message));
             continue;
         }

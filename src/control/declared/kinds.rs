@@ -4,12 +4,13 @@ use super::super::call::Call;
 use super::super::numbered::{Numbered, PARTIAL, PROMPT};
 use super::super::resource::Resource;
 use super::super::route::{Body, Route};
-use super::super::stage::route;
+use super::super::stage::{check_scope, route};
 use super::super::{
     collections, configs, guardrails, integrations, labels, mcp_servers, model_names, partials, policies,
     prompts, providers, workspaces,
 };
 use crate::field::Field;
+use memory::auth::ClientIdentity;
 use memory::store::Kind;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -106,6 +107,19 @@ impl Managed {
     /// 500: it has no such route.
     pub fn deletion(&self) -> Result<&'static Route, Error> {
         route("DELETE", self.one)
+    }
+
+    /// Whether a client may see all objects of this kind that it may see any of. Keys of each type have scopes of their own.
+    ///
+    /// # Errors
+    /// 403 without the scopes.
+    pub fn check_readable(&self, identity: &ClientIdentity) -> Result<(), Error> {
+        check_scope(self.reading()?, identity)?;
+        check_scope(route("GET", self.all)?, identity)?;
+        if self.kind != Kind::ApiKey {
+            return Ok(());
+        }
+        KEY_TYPES.iter().try_for_each(|(_, path)| check_scope(route("POST", path)?, identity))
     }
 
     /// Where an object with the members of this call would be made.

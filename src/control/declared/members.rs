@@ -3,9 +3,9 @@
 //! Secrets stand open in what is returned: it is compared, and goes to nobody as it is.
 
 use super::super::call::Call;
-use super::super::credential::LimitedAs;
+use super::super::credential::{LimitedAs, has_role};
 use super::super::records::{member, members, set};
-use super::kinds::{Managed, PLACES, fields};
+use super::kinds::{KINDS, Managed, PLACES, fields};
 use super::numbered;
 use memory::store::{Catalog, Kind, Record};
 use serde_json::{Map, Value};
@@ -47,6 +47,24 @@ pub(super) fn of_record(
     }
     found.retain(|_, value| !value.is_null());
     Ok(found)
+}
+
+/// Whether a file would have the same of both records.
+///
+/// # Errors
+/// As [`Call::open_members`].
+pub(crate) fn has_same_members(
+    call: &Call,
+    catalog: &Catalog,
+    before: &Record,
+    after: &Record,
+) -> Result<bool, Error> {
+    let is_of = |managed: &&Managed| {
+        managed.kind == before.kind && managed.role().is_none_or(|role| has_role(before, role))
+    };
+    let Some(managed) = KINDS.iter().find(is_of) else { return Ok(false) };
+    let of = |record| of_record(call, catalog, managed, record);
+    Ok(before.kind == after.kind && before.slug == after.slug && of(before)? == of(after)?)
 }
 
 /// The members of a body that a request has under the same names.

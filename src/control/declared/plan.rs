@@ -1,5 +1,6 @@
 //! What becomes of one object of a file: found among those that are stored, compared, and made or changed on the stage.
 
+use super::super::api_keys::is_made_of;
 use super::super::call::Call;
 use super::super::credential::has_role;
 use super::super::origin;
@@ -148,6 +149,10 @@ impl Planning<'_> {
             }
         }
         wanted.extend(of_file);
+        if wanted.contains_key(SECOND) {
+            let message = "is a second object: files have it as one of its own, of the kind providers.";
+            return Err(Error::invalid_request(SECOND, message));
+        }
         if entry.managed.kind == Kind::McpServer {
             lower_headers(&mut wanted);
         }
@@ -193,10 +198,13 @@ impl Planning<'_> {
     fn made(&self, managed: &Managed, mark: &stage::StageMark) -> Option<Arc<Record>> {
         let stage = self.stage.lock();
         stage.since(mark).iter().find_map(|change| match change {
-            memory::store::Change::Put(record) if record.kind == managed.kind && record.revision == 1 => {
-                Some(Arc::clone(record))
+            memory::store::Change::Put(record) => {
+                let before = mark.catalog.get(record.kind, record.id);
+                let is_new = before.is_none_or(|before| before.status != Status::Active);
+                let is_made = record.kind == managed.kind && record.status == Status::Active && is_new;
+                is_made.then(|| Arc::clone(record))
             }
-            _ => None,
+            memory::store::Change::Delete { .. } => None,
         })
     }
 
@@ -214,6 +222,14 @@ impl Planning<'_> {
         let is_own = owner.as_deref() == Some(self.set);
         if let Some(owner) = owner.as_deref().filter(|_| !is_own && !self.takes_over) {
             return Err(origin::refusal(record, owner));
+        }
+        if let Some(digest) = wanted.get("key_sha256").and_then(Value::as_str)
+            && !is_made_of(self.call, record, digest)?
+        {
+            return Err(Error::invalid_request(
+                "key_sha256",
+                "The key of this name was made of another one: rotate it by the API, or delete it first.",
+            ));
         }
         let current = members::of_record(self.call, &self.catalog(), managed, record)?;
         let labels = wanted.remove(numbered::LABELS);
@@ -347,6 +363,9 @@ fn lower_headers(wanted: &mut Map<String, Value>) {
             .collect();
     }
 }
+
+/// The slug of the provider that an integration is as well.
+const SECOND: &str = "default_provider_slug";
 
 /// Members that count when an object is made.
 fn is_once(name: &str) -> bool {
