@@ -3,8 +3,10 @@
 //! On the running binary. What saved guardrails do to requests is not here.
 
 use crate::support::Gateway;
+use crate::support::client::client;
 use reqwest::Method;
 use serde_json::{Value, json};
+use words::settings::scopes::{KeyType, Scope};
 
 async fn call(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let response = gateway.control(method, path).json(body).send().await.unwrap();
@@ -119,4 +121,51 @@ async fn a_tried_check_calls_no_address_of_the_inside() {
         "{result}"
     );
     assert!(check["error"]["message"].as_str().unwrap().starts_with("The webhook failed: "), "{result}");
+}
+
+/// A guardrail that whoever it guards can end is advice: what the organisation has run in a workspace is its to change.
+#[tokio::test]
+async fn a_workspace_ends_no_guardrail_that_the_organisation_has_set() {
+    let gateway = Gateway::start("");
+    let scopes: Vec<&str> = KeyType::WorkspaceService.scopes().iter().map(Scope::as_str).collect();
+    let body = json!({"name": "all rights", "workspace_id": "default", "scopes": scopes});
+    let (status, made) = call(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    assert_eq!(status, 200, "{made}");
+    let key = made["key"].as_str().unwrap().to_owned();
+    let own = async |path: &str, body: Value| {
+        let call = client().put(format!("{}{path}", gateway.control_url())).header("x-gateway-api-key", &key);
+        let response = call.json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let words =
+        |word: &str| json!([{"id": "default.contains", "parameters": {"operator": "none", "words": [word]}}]);
+    for slug in ["organisation", "workspace"] {
+        assert_eq!(save(&gateway, slug, words("secret")).await.0, 200);
+    }
+    let workspace = "/v1/admin/workspaces/default";
+    let defaults = |slugs: Value| json!({"defaults": {"input_guardrails": slugs}});
+    let (status, answer) = call(&gateway, Method::PUT, workspace, &defaults(json!(["organisation"]))).await;
+    assert_eq!(status, 200, "{answer}");
+    for (path, body) in [
+        ("/v1/guardrails/organisation", json!({"checks": words("nothing")})),
+        ("/v1/guardrails/organisation", json!({"actions": {"deny": false}})),
+        (workspace, defaults(json!([]))),
+        (workspace, defaults(json!(["workspace"]))),
+        (workspace, json!({"defaults": {}})),
+    ] {
+        let (status, answer) = own(path, body.clone()).await;
+        assert!(status == 403 && answer.contains("organisation"), "{path} {body}: {answer}");
+    }
+    // Its own it adds, changes, and takes out again.
+    for (path, body) in [
+        (workspace, defaults(json!(["organisation", "workspace"]))),
+        ("/v1/guardrails/workspace", json!({"checks": words("other")})),
+        (workspace, defaults(json!(["organisation"]))),
+    ] {
+        let (status, answer) = own(path, body.clone()).await;
+        assert_eq!(status, 200, "{path} {body}: {answer}");
+    }
+    let (status, answer) = call(&gateway, Method::PUT, workspace, &defaults(json!([]))).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(own("/v1/guardrails/organisation", json!({"checks": words("a")})).await.0, 200);
 }

@@ -5,6 +5,7 @@
 use super::call::Call;
 use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::guardrail_owner;
 use super::masking::mask;
 use super::origin::{ORIGIN, SET};
 use super::page;
@@ -207,6 +208,9 @@ impl Resource for Guardrail {
             }
         }
         if ["checks", "actions"].iter().any(|name| call.has(name)) {
+            if let Some(before) = draft.before {
+                guardrail_owner::check(call, before)?;
+            }
             let hook = judge(&member(body, "checks"), &member(body, "actions"))?;
             for (phase, _) in draft.before.map_or(Ok(Vec::new()), |before| default_uses(call, before))? {
                 compile(&hook, phase, true).map_err(refused)?;
@@ -287,7 +291,7 @@ pub(super) fn check_defaults(
 }
 
 /// The members of a workspace's `defaults` that name guardrails.
-const DEFAULTS: [(&str, HookPhase); 2] =
+pub(super) const DEFAULTS: [(&str, HookPhase); 2] =
     [("input_guardrails", HookPhase::Before), ("output_guardrails", HookPhase::After)];
 
 /// The phases in which workspaces have a guardrail run by default, with the name of the workspace.

@@ -31,6 +31,7 @@ mod feedback;
 mod field;
 pub mod first_start;
 mod giving;
+mod guardrail_owner;
 mod guardrails;
 mod health;
 mod integrations;

@@ -10,6 +10,7 @@ use super::call::{Call, by_id_or_slug};
 use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::giving;
+use super::guardrail_owner;
 use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::origin::{ORIGIN, SET};
@@ -171,6 +172,7 @@ impl Resource for Workspace {
                 USAGE_NUMBERS,
             ],
         );
+        guardrail_owner::keep(call, draft.before, &mut draft.body)?;
         if call.flag("reset_usage") == Some(true) {
             limits::reset(&mut draft.body, "", call.now);
         }
