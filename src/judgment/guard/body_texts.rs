@@ -245,11 +245,12 @@ impl<'t> Reader<'t> {
                 reader.member(choice, "text", true);
                 if let Some(message) = &message {
                     reader.content(message, "content", true);
-                    reader.transcript(message);
+                    reader.transcript(message, true);
                     reader.describes(message, "annotations", "[]");
                 }
             });
             for message in message.iter() {
+                self.transcript(message, false);
                 self.member(message, "refusal", true);
                 self.refusals(&message.list("content"));
                 self.calls_of_message(message, true);
@@ -278,11 +279,12 @@ impl<'t> Reader<'t> {
         self.choice = 0;
     }
 
-    /// What was spoken, which streams have as text too. Not where the content repeats it.
-    fn transcript(&mut self, message: &Object<'t>) {
+    /// What was spoken: the text, where there is no content, and else one by itself. Not where the content repeats it.
+    fn transcript(&mut self, message: &Object<'t>, is_text: bool) {
         let Some(audio) = message.inner("audio") else { return };
-        let is_repeated = message.string("content").is_some_and(|content| !content.is_empty());
-        if !is_repeated {
+        let content = message.string("content").filter(|content| !content.is_empty());
+        let is_repeated = content.is_some() && content == audio.string("transcript");
+        if is_text == content.is_none() && !is_repeated {
             self.member(&audio, "transcript", true);
         }
     }

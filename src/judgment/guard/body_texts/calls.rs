@@ -77,7 +77,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Arguments: JSON, or JSON in a string, or the text of a freeform tool.
-    fn arguments(&mut self, value: &Json<'t>, is_new: bool) {
+    pub(super) fn arguments(&mut self, value: &Json<'t>, is_new: bool) {
         let Some(source) = value.source() else { return };
         let place = self.place(source);
         let Some(string) = value.text() else {

@@ -58,7 +58,8 @@ impl<'t> Reader<'t> {
         self.in_part(Part::Tool, |reader| {
             for name in RESPONSES {
                 for response in part.every(name).filter_map(object) {
-                    response.every("response").for_each(|value| reader.all_texts(value, is_new));
+                    // With names and numbers: the model reads the JSON.
+                    response.every("response").for_each(|value| reader.arguments(value, is_new));
                 }
             }
             for name in ["codeExecutionResult", "code_execution_result"] {

@@ -290,7 +290,11 @@ impl<'t> Reader<'t> {
         let is_fixed = !has_role && self.is_proved_thought(message);
         let reads = self.fixed(is_fixed, |reader| {
             ["content", "output", "text"].map(|name| {
-                reader.content(message, name, is_new);
+                for value in message.every(name) {
+                    // A result that is no part: JSON, which the model reads as a text.
+                    let is_json = name == "output" && object(value).is_some_and(|value| !value.has("type"));
+                    if is_json { reader.arguments(value, is_new) } else { reader.value(value, is_new) }
+                }
                 message.has(name)
             })
         });

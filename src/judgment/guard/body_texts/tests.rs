@@ -159,7 +159,7 @@ fn every_shape_that_a_model_reads_is_read() {
         (
             r#"{"contents":[{"role":"model","parts":[{"text":"t","thought":true}]},{"role":"user","parts":[{"text":"a","thought":true},
                 {"functionResponse":{"name":"f","response":{"x":["b",{"y":"c"}]}}},{"codeExecutionResult":{"output":"d"}}]}]}"#,
-            &[("t", true), ("a", true), ("b", true), ("c", true), ("d", true)],
+            &[("t", true), ("a", true), ("x", true), ("b", true), ("y", true), ("c", true), ("d", true)],
         ),
         (
             r#"{"requests":[{"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"b"}]}}]}"#,

@@ -144,8 +144,14 @@ fn has_text_in(content: &Json<'_>) -> bool {
     })
 }
 
+/// Whether it has a character that is seen.
 fn is_written(text: impl AsRef<str>) -> bool {
-    !text.as_ref().trim().is_empty()
+    let is_unseen = |char: char| {
+        let has_no_width =
+            matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+        char.is_whitespace() || char.is_control() || has_no_width
+    };
+    !text.as_ref().chars().all(is_unseen)
 }
 
 #[cfg(test)]
@@ -195,6 +201,7 @@ mod tests {
             (vec![user, r#"{"role":"assistant","content":[{"type":"zzz"}]}"#, user], 3),
             (vec![user, r#"{"role":"assistant","content":[{"type":"text","text":1}]}"#, user], 3),
             (vec![user, r#"{"role":"assistant","audio":{}}"#, user], 3),
+            (vec![user, r#"{"role":"assistant","content":"\u200b\u0000"}"#, user], 3),
             (vec![user, r#"{"role":"assistant","audio":{"id":"a"}}"#, user], 1),
             (vec![user, r#"{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}"#, user], 1),
             (

@@ -82,6 +82,15 @@ fn what_stands_in_another_form_than_the_one_that_is_read_is_judged() {
             Operation::Responses,
             json!({"input": [{"type": "file_search_call", "queries": [], "results": [{"attributes": {"a": SECRET}}]}]}),
         ),
+        // Results that are JSON: names and numbers as well.
+        (
+            Operation::Responses,
+            json!({"input": [{"type": "function_call_output", "call_id": "c", "output": {"a": SECRET}}]}),
+        ),
+        (
+            Operation::GenerateContent,
+            json!({"contents": [{"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {(SECRET): true}}}]}]}),
+        ),
         (
             Operation::GenerateContent,
             json!({"contents": [{"role": "model", "parts": [{"thought": true, "functionResponse": {"name": "f", "response": {"r": SECRET}}}]}]}),
@@ -196,6 +205,9 @@ fn refusals_of_responses_are_judged_in_every_shape() {
     for body in [
         json!({"choices": [{"message": {"content": "a", "refusal": SECRET}}]}),
         json!({"choices": [{"message": {"content": [part]}}]}),
+        // What was spoken, and is not what stands in the content.
+        json!({"choices": [{"message": {"content": "a", "audio": {"id": "i", "transcript": SECRET}}}]}),
+        json!({"choices": [{"message": {"content": null, "audio": {"id": "i", "transcript": SECRET}}}]}),
         json!({"output": [{"type": "message", "content": [part]}]}),
         json!({"output": [{"type": "message", "content": [empty, part]}], "output_text": ""}),
         json!({"data": [{"role": "assistant", "content": [part]}]}),
