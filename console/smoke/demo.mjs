@@ -36,7 +36,7 @@ async function why(page) {
   await page.goto('/console/');
   await settled(page);
   const task = new Task(page, 'why a request failed');
-  await task.click(page.getByRole('link', { name: /[1-9] failed$/ }));
+  await task.click(page.getByRole('link', { name: /[1-9][0-9.,]* failed$/ }));
   await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor();
   await task.click(page.getByRole('row').nth(1).getByRole('link').first());
   await page.getByRole('heading', { level: 1, name: 'Request' }).waitFor();
