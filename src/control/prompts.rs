@@ -30,6 +30,8 @@ use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
+pub(super) use content::CONTENT;
+
 const TEXT: Type = Type::Text(1 << 20);
 const FUNCTIONS: Type = Type::List(&Type::AnyObject, 0, 1024);
 const CHOICE: Type = Type::AnyOf(&[Type::Text(64), Type::AnyObject]);

@@ -4,6 +4,7 @@
 
 use super::super::call::Call;
 use super::super::labels::name_of;
+use super::super::prompts::CONTENT;
 use super::super::records::{member, members, object, set};
 use super::super::stage::{self, Part, Stage, route};
 use super::kinds::Managed;
@@ -16,20 +17,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use words::error::Error;
 
-/// The members that make a version of a prompt or partial.
-const CONTENT: [&str; 11] = [
-    "string",
-    "parameters",
-    "virtual_key",
-    "model",
-    "functions",
-    "tools",
-    "tool_choice",
-    "template_metadata",
-    "is_raw_template",
-    "strict_variables",
-    "version_description",
-];
 /// Alone it makes no version.
 const DESCRIPTION: &str = "version_description";
 pub(super) const LABELS: &str = "labels";
@@ -42,9 +29,11 @@ pub(super) fn of_record(catalog: &Catalog, managed: &Managed, record: &Record) -
     set(&mut found, "collection_id", collection(catalog, record, &body));
     let version = managed.numbered().and_then(|numbered| numbered.published(catalog, record));
     let content = version.map(|version| members(version)).unwrap_or_default();
-    found.extend(content.into_iter().filter(|(name, value)| {
-        CONTENT.contains(&name.as_str()) && *value != Value::Bool(false) && !value.is_null()
-    }));
+    found.extend(
+        content
+            .into_iter()
+            .filter(|(name, value)| is_content(name) && *value != Value::Bool(false) && !value.is_null()),
+    );
     if managed.kind == Kind::Prompt {
         // A call that makes one has them.
         found.entry("parameters").or_insert_with(|| json!({}));
@@ -65,7 +54,7 @@ fn labels(catalog: &Catalog, record: &Record) -> BTreeSet<String> {
 
 /// Whether these changes of members make a version.
 pub(super) fn makes_version(update: &Map<String, Value>) -> bool {
-    update.keys().any(|name| name != DESCRIPTION && CONTENT.contains(&name.as_str()))
+    update.keys().any(|name| CONTENT.contains(&name.as_str()))
 }
 
 /// The body of the call that makes a version of exactly this content. `update`: what else is changed.
@@ -80,16 +69,21 @@ pub(super) fn version_body(
         return body;
     }
     set(&mut body, "patch", true);
-    for name in CONTENT {
+    for name in CONTENT.into_iter().chain([DESCRIPTION]) {
         set(&mut body, name, member(wanted, name));
     }
     body
 }
 
+/// Whether it is a member of a version.
+fn is_content(name: &str) -> bool {
+    name == DESCRIPTION || CONTENT.contains(&name)
+}
+
 /// The members of this kind: of the content, or the others.
 fn part_of(members: &Map<String, Value>, is_content: bool) -> Map<String, Value> {
     let mut part = members.clone();
-    part.retain(|name, _| CONTENT.contains(&name.as_str()) == is_content);
+    part.retain(|name, _| self::is_content(name) == is_content);
     part
 }
 

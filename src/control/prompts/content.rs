@@ -11,8 +11,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 use words::error::{Error, Problem};
 
-/// The members that make a version. `version_description` alone makes none.
-const NAMES: [&str; 12] = [
+/// The members of the content of a prompt or partial: each makes a version. `version_description` alone makes none.
+pub(in super::super) const CONTENT: [&str; 10] = [
     "string",
     "parameters",
     "virtual_key",
@@ -21,11 +21,11 @@ const NAMES: [&str; 12] = [
     "tools",
     "tool_choice",
     "template_metadata",
-    "prompt_metadata",
-    "metadata",
     "is_raw_template",
     "strict_variables",
 ];
+/// Other names of `template_metadata`.
+const ALIASES: [&str; 2] = ["prompt_metadata", "metadata"];
 
 /// The members that a change without `patch` must have.
 const COMPLETE: [&str; 4] = ["string", "parameters", "model", "virtual_key"];
@@ -35,7 +35,7 @@ const METADATA: [&str; 3] = ["template_metadata", "prompt_metadata", "metadata"]
 
 /// Whether a request makes a version.
 pub(super) fn is_changed(call: &Call) -> bool {
-    NAMES.iter().any(|name| call.has(name))
+    CONTENT.iter().chain(&ALIASES).any(|name| call.has(name))
 }
 
 /// # Errors
