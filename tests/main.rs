@@ -86,6 +86,7 @@ mod guarded_operations;
 mod guarded_refusals;
 mod guarded_requests;
 mod guarded_texts;
+mod guarded_unlisted;
 mod guardrails;
 mod held_memory;
 mod held_requests;

@@ -32,6 +32,13 @@ pub(super) fn leaves(arguments: &str) -> Option<Vec<Leaf>> {
     Some(reader.found)
 }
 
+/// The names of an object's members alone; none where it is no object.
+pub(super) fn names(object: &str) -> Vec<Leaf> {
+    let mut reader = Reader { source: object, found: Vec::new() };
+    reader.members(object, &mut |_, _| {});
+    reader.found
+}
+
 /// The arguments with other texts, by their places; texts that are the same need not be given.
 pub(super) fn replaced(arguments: &str, changes: &[(Range<usize>, &str)]) -> String {
     let quoted: Vec<(Range<usize>, String)> = changes
@@ -84,21 +91,22 @@ impl<'t> Reader<'t> {
         match json.bytes().next() {
             Some(b'"') => self.push(value.text().unwrap_or_default().into_owned(), place),
             Some(b'{' | b'[') if depth >= MAX_DEPTH => self.push(json.to_owned(), place),
-            Some(b'{') => self.object(json, depth),
+            Some(b'{') => self.members(json, &mut |reader, value| reader.value(value, depth + 1)),
             Some(b'[') => items(value).iter().for_each(|item| self.value(item, depth + 1)),
             Some(b'-' | b'0'..=b'9') => self.push(json.to_owned(), place),
             _ => {}
         }
     }
 
-    fn object(&mut self, json: &'t str, depth: usize) {
+    /// The names of an object's members, each followed by what `then` reads of its value.
+    fn members(&mut self, json: &'t str, then: &mut dyn FnMut(&mut Self, &Json<'t>)) {
         let Some(object) = Object::read(json) else { return };
         let mut end = self.place(json).start + 1;
         for (name, value) in object.members() {
             let Some(source) = value.source() else { continue };
             let at = self.place(source);
             self.push(name.to_owned(), self.name(end..at.start));
-            self.value(value, depth + 1);
+            then(self, value);
             end = at.end;
         }
     }

@@ -18,7 +18,8 @@ use super::pieces::{Piece, divided};
 use super::subject::Text;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use words::api::responses;
+use words::api::messages::is_listed_block;
+use words::api::responses::{self, is_listed_item, is_listed_part};
 use words::json::Json;
 use words::json::splice::Object;
 use words::json::surrogates;
@@ -180,6 +181,16 @@ fn object<'t>(value: &Json<'t>) -> Option<Object<'t>> {
     Object::read(value.source()?)
 }
 
+/// The objects of a list, or the one that stands in its place.
+fn objects<'t>(body: &Object<'t>, name: &str) -> Vec<Object<'t>> {
+    body.inner(name).map_or_else(|| body.list(name), |one| vec![one])
+}
+
+/// Whether the type is in a list; what has none is.
+fn is_listed(object: &Object<'_>, is_in: fn(&str) -> bool) -> bool {
+    object.string("type").is_none_or(|kind| is_in(&kind))
+}
+
 fn is_of_type(object: &Object<'_>, wanted: &str) -> bool {
     object.string("type").as_deref() == Some(wanted)
 }
@@ -237,7 +248,7 @@ impl<'t> Reader<'t> {
 
     /// Without what is stored in it.
     fn one_response(&mut self, body: &Object<'t>) {
-        for (index, choice) in body.list("choices").iter().enumerate() {
+        for (index, choice) in objects(body, "choices").iter().enumerate() {
             self.describes(choice, "logprobs", "null");
             let message = choice.inner("message");
             self.choice = u32::try_from(index).unwrap_or(u32::MAX);
@@ -252,7 +263,7 @@ impl<'t> Reader<'t> {
             for message in message.iter() {
                 self.transcript(message, false);
                 self.member(message, "refusal", true);
-                self.refusals(&message.list("content"));
+                self.one_text(|reader| reader.refusals(&message.list("content")));
                 self.calls_of_message(message, true);
             }
         }
@@ -265,6 +276,11 @@ impl<'t> Reader<'t> {
             }
         });
         blocks.iter().for_each(|block| self.call_of_block(block, true));
+        for block in blocks.iter().filter(|block| !is_listed(block, is_listed_block)) {
+            self.others_of_output(block, true);
+        }
+        // Why the model stopped, in its provider's words.
+        body.inner("stop_details").iter().for_each(|details| self.member(details, "explanation", true));
         self.output(body);
         for (index, candidate) in body.list("candidates").iter().enumerate() {
             let parts = candidate.inner("content").map(|content| content.list("parts")).unwrap_or_default();
@@ -298,13 +314,21 @@ impl<'t> Reader<'t> {
         if is_alone && body.string("output_text").is_some() {
             self.found.texts.truncate(first);
         }
-        items.iter().for_each(|item| self.refusals(&item.list("content")));
+        self.one_text(|reader| items.iter().for_each(|item| reader.refusals(&item.list("content"))));
+        items.iter().for_each(|item| self.member(item, "refusal", true));
         // The same texts once more, which some servers send as SDKs do; or the only ones.
         let choice = self.choice;
         self.choice = if is_alone { choice } else { u32::MAX };
         self.member(body, "output_text", true);
         self.choice = choice;
         items.iter().for_each(|item| self.call_item(item, true));
+        for item in items.iter().filter(|item| !is_listed(item, is_listed_item)) {
+            self.others_of_output(item, true);
+        }
+        let parts = items.iter().flat_map(|item| item.list("content"));
+        for part in parts.filter(|part| !is_listed(part, is_listed_part)) {
+            self.others_of_output(&part, false);
+        }
     }
 
     fn output_item(&mut self, item: &Object<'t>) {
@@ -337,7 +361,8 @@ impl<'t> Reader<'t> {
 
     /// What a model refuses in these parts: texts by themselves, as clients have them.
     fn refusals(&mut self, parts: &[Object<'t>]) {
-        for part in parts.iter().filter(|part| is_of_type(part, "refusal")) {
+        let is_refusal = |part: &&Object<'t>| is_of_type(part, "refusal") || !part.has("type");
+        for part in parts.iter().filter(is_refusal) {
             self.member(part, "refusal", true);
         }
     }
@@ -352,7 +377,7 @@ impl<'t> Reader<'t> {
             } else {
                 self.one_text(|reader| reader.content(item, "content", true));
                 self.member(item, "refusal", true);
-                self.refusals(&item.list("content"));
+                self.one_text(|reader| reader.refusals(&item.list("content")));
             }
         }
     }

@@ -5,6 +5,7 @@ use super::super::arguments;
 use super::super::judged::Part;
 use super::super::pieces::Piece;
 use super::{Reader, items, object};
+use words::api::responses::is_call;
 use words::json::Json;
 use words::json::splice::Object;
 
@@ -24,13 +25,17 @@ impl<'t> Reader<'t> {
             self.member_arguments(&call, "arguments", is_new);
             if let Some(function) = call.inner("function") {
                 self.member_arguments(&function, "arguments", is_new);
+                self.others_of_call(&function, is_new);
             }
             if let Some(custom) = call.inner("custom") {
                 self.member_arguments(&custom, "input", is_new);
+                self.others_of_call(&custom, is_new);
             }
+            self.others_of_call(&call, is_new);
         }
         if let Some(call) = message.inner("function_call") {
             self.member_arguments(&call, "arguments", is_new);
+            self.others_of_call(&call, is_new);
         }
     }
 
@@ -43,7 +48,7 @@ impl<'t> Reader<'t> {
 
     /// An item of the Responses API, where it is a call.
     pub(super) fn call_item(&mut self, item: &Object<'t>, is_new: bool) {
-        if item.string("type").is_some_and(|kind| kind.ends_with("_call")) {
+        if item.string("type").is_some_and(|kind| is_call(&kind)) {
             OF_ITEM.iter().for_each(|name| self.member_arguments(item, name, is_new));
         }
     }
@@ -67,6 +72,7 @@ impl<'t> Reader<'t> {
     pub(super) fn call_of_google(&mut self, part: &Object<'t>, is_new: bool) {
         for call in ["functionCall", "function_call"].into_iter().filter_map(|name| part.inner(name)) {
             self.member_arguments(&call, "args", is_new);
+            self.others_of_call(&call, is_new);
         }
     }
 
@@ -81,14 +87,7 @@ impl<'t> Reader<'t> {
         let Some(source) = value.source() else { return };
         let place = self.place(source);
         let Some(string) = value.text() else {
-            for leaf in arguments::leaves(source).unwrap_or_default() {
-                let within = place.start + leaf.place.start..place.start + leaf.place.end;
-                // The place of a name that is not known is empty.
-                let within = if leaf.place.is_empty() { 0..0 } else { within };
-                let piece = Piece::whole(within, leaf.text.len());
-                self.push(leaf.text, is_new, piece);
-            }
-            return;
+            return self.leaves(place.start, arguments::leaves(source).unwrap_or_default(), is_new);
         };
         match arguments::leaves(&string) {
             Some(leaves) => {
@@ -103,6 +102,35 @@ impl<'t> Reader<'t> {
                 let piece = Piece::whole(place, string.len());
                 self.push(string.into_owned(), is_new, piece);
             }
+        }
+    }
+
+    /// The names of an object's members.
+    pub(super) fn names(&mut self, object: &Json<'t>, is_new: bool) {
+        let Some(source) = object.source() else { return };
+        let start = self.place(source).start;
+        self.leaves(start, arguments::names(source), is_new);
+    }
+
+    /// A number within JSON that has no place of its own. It is no prose.
+    pub(super) fn number(&mut self, value: &Json<'t>, is_new: bool) {
+        let source = value
+            .source()
+            .filter(|source| source.starts_with(|first: char| first == '-' || first.is_ascii_digit()));
+        if let Some(source) = source {
+            let piece = Piece::whole(self.place(source), source.len());
+            self.in_part(Part::Other, |reader| reader.push(source.to_owned(), is_new, piece));
+        }
+    }
+
+    /// Texts of JSON that begins at this place.
+    fn leaves(&mut self, start: usize, leaves: Vec<arguments::Leaf>, is_new: bool) {
+        for leaf in leaves {
+            // The place of a name that is not known is empty.
+            let within =
+                if leaf.place.is_empty() { 0..0 } else { start + leaf.place.start..start + leaf.place.end };
+            let piece = Piece::whole(within, leaf.text.len());
+            self.push(leaf.text, is_new, piece);
         }
     }
 }

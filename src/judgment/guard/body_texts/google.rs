@@ -35,7 +35,14 @@ impl<'t> Reader<'t> {
     /// One of Google's contents.
     pub(super) fn google_content(&mut self, content: &Json<'t>, is_new: bool) {
         self.text(content, is_new);
-        let Some(content) = object(content) else { return };
+        let Some(content) = object(content) else {
+            // Several, where one is expected: some readers take the list.
+            if self.enter(is_new) {
+                items(content).iter().for_each(|content| self.google_content(content, is_new));
+                self.depth -= 1;
+            }
+            return;
+        };
         let is_of_model = content.string("role").as_deref() == Some("model");
         for parts in content.every("parts") {
             self.text(parts, is_new);
@@ -46,6 +53,7 @@ impl<'t> Reader<'t> {
                 self.google_part(&part, is_thought && is_of_model, is_new);
             }
         }
+        self.others_of_content(&content, is_new);
     }
 
     fn google_part(&mut self, part: &Object<'t>, is_thought: bool, is_new: bool) {
@@ -60,11 +68,14 @@ impl<'t> Reader<'t> {
                 for response in part.every(name).filter_map(object) {
                     // With names and numbers: the model reads the JSON.
                     response.every("response").for_each(|value| reader.arguments(value, is_new));
+                    reader.parts_of_result(&response, is_new);
+                    reader.others_of_result(&response, is_new);
                 }
             }
             for name in ["codeExecutionResult", "code_execution_result"] {
                 for result in part.every(name).filter_map(object) {
                     reader.member(&result, "output", is_new);
+                    reader.others_of_result(&result, is_new);
                 }
             }
         });
@@ -73,6 +84,7 @@ impl<'t> Reader<'t> {
             for name in ["executableCode", "executable_code"] {
                 for code in part.every(name).filter_map(object) {
                     reader.member(&code, "code", is_new);
+                    reader.others_of_result(&code, is_new);
                 }
             }
         });
@@ -81,6 +93,18 @@ impl<'t> Reader<'t> {
         }
         // A file beside a text is not read either.
         self.check_google_part(part, before == self.found.texts.len(), is_new);
+        self.others_of_google(part, is_new);
+    }
+
+    /// What a tool has returned besides its JSON: texts, pictures, files.
+    fn parts_of_result(&mut self, response: &Object<'t>, is_new: bool) {
+        if !response.has("parts") || !self.enter(is_new) {
+            return;
+        }
+        for part in response.list("parts") {
+            self.google_part(&part, false, is_new);
+        }
+        self.depth -= 1;
     }
 
     /// Notes what is not read of a part: of its files, and where nothing of it was read, of all of it.

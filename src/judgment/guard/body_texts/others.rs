@@ -2,11 +2,11 @@
 //! that the gateway does not know. A provider may have the model read any of them.
 //!
 //! Not read: the members that are listed here, or in the lists of the vendors (`provider::vendor_members`). They are settings, ids, keys and
-//! media, which reach a model as no text. Nor unknown members of a part of a content.
+//! media, which reach a model as no text. A list is of the exact names: some servers read `Text` as `text`.
 
 use super::super::judged::Part;
 use super::calls::OF_ITEM;
-use super::request::DECLARATIONS;
+use super::request::{DECLARATIONS, OF_PART};
 use super::{Reader, items, object};
 use knowledge::provider::is_listed_member;
 use words::json::Json;
@@ -22,24 +22,17 @@ const THOUGHTS: [&str; 6] = [
     "provider_specific_fields",
 ];
 
-/// The members of a thought that are no text of it.
-const OF_NO_THOUGHT: [&str; 9] = [
-    "type",
-    "id",
-    "format",
-    "data",
-    "index",
-    "signature",
-    "thoughtSignature",
-    "thought_signature",
-    "encrypted_content",
-];
+/// The members of a thought that are no text of it, besides its proofs.
+const OF_NO_THOUGHT: [&str; 5] = ["type", "id", "format", "data", "index"];
 
 /// The members that prove a thought: a provider refuses one that was changed.
 const PROOFS: [&str; 4] = ["signature", "thoughtSignature", "thought_signature", "encrypted_content"];
 
 /// What the voice of a message has that is no text.
 const OF_VOICE: [&str; 4] = ["id", "data", "format", "expires_at"];
+
+/// What names a part of a response that is in no list, and says of what kind it is.
+const NAMING: [&str; 2] = ["type", "id"];
 
 /// Members that vendors list and whose texts a model reads. Of some only what stands in the member of this name.
 const READ: [(&str, Option<&str>); 9] = [
@@ -95,6 +88,92 @@ fn is_placed_in_message(name: &str) -> bool {
     )
 }
 
+/// The members of a part that are pictures, voices, films and files.
+const MEDIA: [&str; 13] = [
+    "source",
+    "image",
+    "image_url",
+    "imageUrl",
+    "input_image",
+    "file",
+    "input_file",
+    "document_url",
+    "input_audio",
+    "audio",
+    "audio_url",
+    "video",
+    "video_url",
+];
+
+/// The same of Google's parts.
+const MEDIA_OF_GOOGLE: [&str; 6] =
+    ["inlineData", "inline_data", "fileData", "file_data", "videoMetadata", "video_metadata"];
+
+/// Whether a member of a part of a content is read elsewhere in this folder, or by no model.
+#[rustfmt::skip]
+fn is_placed_in_part(name: &str) -> bool {
+    let is_own = matches!(
+        name,
+        "type" | "id" | "index" | "role" | "name" | "input" | "status" | "is_error" | "error_code" | "return_code" | "retrieved_at"
+            | "tool_use_id" | "tool_call_id" | "call_id" | "tool_name" | "server_name" | "caller" | "namespace" | "page_age"
+            | "cache_control" | "cacheControl" | "cache_ref" | "cache_reference" | "citations" | "annotations" | "logprobs" | "metadata"
+            | "encrypted_content" | "encrypted_index" | "encrypted_stdout" | "extra_content" | "provider_options" | "providerOptions"
+            | "provider_metadata" | "providerMetadata" | "uuid"
+            | "thinking" | "reasoning" | "summary" | "signature" | "thought" | "thoughtSignature" | "thought_signature"
+    );
+    is_own || OF_PART.contains(&name) || (is_placed_in_media(name) && name != "content")
+}
+
+/// Whether a member of a picture, a voice, a film or a file is read elsewhere in this folder, or by no model.
+#[rustfmt::skip]
+fn is_placed_in_media(name: &str) -> bool {
+    matches!(
+        name,
+        "type" | "id" | "url" | "uri" | "data" | "bytes" | "content" | "s3Location" | "detail" | "format" | "media_type" | "mime_type"
+            | "mimeType" | "file_id" | "fileId" | "file_data" | "file_url" | "file_uri" | "fileUri" | "expires_at" | "transcript"
+            | "filename" | "file_name" | "displayName" | "display_name" | "document_name" | "fps" | "min_pixels" | "max_pixels"
+            | "total_pixels" | "max_frames" | "min_frames" | "sample_rate" | "startOffset" | "start_offset" | "endOffset" | "end_offset"
+            | "mediaResolution" | "media_resolution"
+    )
+}
+
+/// Whether a member of one of Google's parts is read elsewhere in this folder, or by no model.
+#[rustfmt::skip]
+fn is_placed_in_google(name: &str) -> bool {
+    matches!(
+        name,
+        "text" | "thought" | "thoughtSignature" | "thought_signature" | "functionCall" | "function_call" | "functionResponse"
+            | "function_response" | "executableCode" | "executable_code" | "codeExecutionResult" | "code_execution_result"
+            | "mediaResolution" | "media_resolution" | "partMetadata" | "part_metadata"
+    )
+}
+
+/// Whether a member of a call, or of the function in it, is read elsewhere in this folder, or by no model.
+#[rustfmt::skip]
+fn is_placed_in_call(name: &str) -> bool {
+    matches!(
+        name,
+        "id" | "type" | "index" | "name" | "arguments" | "args" | "input" | "function" | "custom" | "status" | "caller" | "namespace"
+            | "extra_content" | "signature" | "thoughtSignature" | "thought_signature" | "provider_specific_fields"
+    )
+}
+
+/// Whether a member of one of Google's results is read elsewhere in this folder, or by no model.
+fn is_placed_in_result(name: &str) -> bool {
+    matches!(
+        name,
+        "id" | "name"
+            | "response"
+            | "parts"
+            | "willContinue"
+            | "scheduling"
+            | "output"
+            | "outcome"
+            | "language"
+            | "code"
+    )
+}
+
 /// Whether the provider takes this thought only as it is.
 fn has_proof(thought: &Object<'_>) -> bool {
     PROOFS.iter().any(|name| thought.string(name).is_some_and(|proof| !proof.is_empty()))
@@ -120,12 +199,12 @@ impl<'t> Reader<'t> {
             for (name, value) in body.members() {
                 match READ.iter().find(|(listed, _)| *listed == name) {
                     Some((_, Some(inner))) => reader.texts_in(value, inner),
-                    Some((_, None)) => reader.all_texts(value, true),
-                    None if !is_placed(name) => reader.all_texts(value, true),
+                    Some((_, None)) => reader.arguments(value, true),
+                    None if !is_placed(name) => reader.arguments(value, true),
                     // In another form than the one that is read by its shape.
                     None if name == "text" => reader.text(value, true),
                     None if name == "content" && is_list(value) => {
-                        items(value).iter().for_each(|part| reader.all_texts(part, true));
+                        items(value).iter().for_each(|part| reader.arguments(part, true));
                     }
                     None => {}
                 }
@@ -141,7 +220,7 @@ impl<'t> Reader<'t> {
         match object(value) {
             Some(object) => {
                 for (name, value) in object.members() {
-                    if name == wanted { self.all_texts(value, true) } else { self.texts_in(value, wanted) }
+                    if name == wanted { self.arguments(value, true) } else { self.texts_in(value, wanted) }
                 }
             }
             None => items(value).iter().for_each(|item| self.texts_in(item, wanted)),
@@ -163,9 +242,88 @@ impl<'t> Reader<'t> {
                 "refusal" => self.text(value, is_new),
                 "audio" => self.texts_but(value, &OF_VOICE, is_new),
                 _ if THOUGHTS.contains(&name) => self.thought(value, false, is_new),
-                _ => self.in_part(Part::Other, |reader| reader.all_texts(value, is_new)),
+                _ => self.in_part(Part::Other, |reader| reader.arguments(value, is_new)),
             }
         }
+    }
+
+    /// The members of a part of a content that are read nowhere else, and those of the media in it.
+    pub(super) fn others_of_part(&mut self, part: &Object<'t>, is_new: bool) {
+        for (name, value) in part.members() {
+            match name {
+                _ if MEDIA.contains(&name) => self.others_of_media(value, is_new),
+                _ if is_placed_in_part(name) => {}
+                _ if THOUGHTS.contains(&name) => self.thought(value, false, is_new),
+                _ => self.in_part(Part::Other, |reader| reader.arguments(value, is_new)),
+            }
+        }
+    }
+
+    /// The same of one of Google's parts.
+    pub(super) fn others_of_google(&mut self, part: &Object<'t>, is_new: bool) {
+        for (name, value) in part.members() {
+            if MEDIA_OF_GOOGLE.contains(&name) {
+                self.others_of_media(value, is_new);
+            }
+        }
+        let is_placed = |name: &str| is_placed_in_google(name) || MEDIA_OF_GOOGLE.contains(&name);
+        self.others_in(part, is_placed, Part::Other, is_new);
+    }
+
+    /// The same of one of Google's contents.
+    pub(super) fn others_of_content(&mut self, content: &Object<'t>, is_new: bool) {
+        self.others_in(content, |name| matches!(name, "role" | "parts"), Part::Other, is_new);
+    }
+
+    /// What of a response is of a type that is in no list. `with_text`: its text is read nowhere else either.
+    pub(super) fn others_of_output(&mut self, body: &Object<'t>, with_text: bool) {
+        let is_placed = |name: &str| {
+            matches!(name, "type" | "id" | "status" | "format" | "annotations" | "logprobs" | "refusal")
+        };
+        // Read by its shape.
+        let is_read = |part: &Json<'t>| {
+            object(part).is_some_and(|part| part.string("type").as_deref() == Some("output_text"))
+        };
+        self.in_part(Part::Other, |reader| {
+            for (name, value) in body.members().filter(|(name, _)| !is_placed(name)) {
+                match name {
+                    "text" | "data" if !with_text => {}
+                    "content" if is_list(value) => {
+                        let parts = items(value);
+                        parts
+                            .iter()
+                            .filter(|part| !is_read(part))
+                            .for_each(|part| reader.texts_but(part, &NAMING, true));
+                    }
+                    _ => reader.texts_but(value, &NAMING, true),
+                }
+            }
+        });
+    }
+
+    fn others_of_media(&mut self, media: &Json<'t>, is_new: bool) {
+        if let Some(media) = object(media) {
+            self.others_in(&media, is_placed_in_media, Part::Other, is_new);
+        }
+    }
+
+    /// The members of a call, or of the function in it, that are read nowhere else.
+    pub(super) fn others_of_call(&mut self, call: &Object<'t>, is_new: bool) {
+        self.others_in(call, is_placed_in_call, Part::Arguments, is_new);
+    }
+
+    /// The members of one of Google's results of a tool that are read nowhere else.
+    pub(super) fn others_of_result(&mut self, result: &Object<'t>, is_new: bool) {
+        self.others_in(result, is_placed_in_result, Part::Tool, is_new);
+    }
+
+    /// The members that are in no list, with their names and numbers.
+    fn others_in(&mut self, object: &Object<'t>, is_placed: fn(&str) -> bool, part: Part, is_new: bool) {
+        self.in_part(part, |reader| {
+            for (_, value) in object.members().filter(|(name, _)| !is_placed(name)) {
+                reader.arguments(value, is_new);
+            }
+        });
     }
 
     /// The members of these names of a block of a content, or of one of Google's parts, that have what the model thought.
@@ -193,7 +351,7 @@ impl<'t> Reader<'t> {
         }
         match &object {
             Some(object) => {
-                for (_, value) in object.members().filter(|(name, _)| !OF_NO_THOUGHT.contains(name)) {
+                for (_, value) in object.members().filter(|(name, _)| !is_no_thought(name)) {
                     self.thoughts_in(value, is_proved, is_new);
                 }
             }
@@ -201,6 +359,10 @@ impl<'t> Reader<'t> {
         }
         self.depth -= 1;
     }
+}
+
+fn is_no_thought(name: &str) -> bool {
+    OF_NO_THOUGHT.contains(&name) || PROOFS.contains(&name)
 }
 
 fn is_list(value: &Json<'_>) -> bool {

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 const CHATS: [&str; 2] = ["messages", "contents"];
 
 /// The members of a part that have its text, or contents of their own.
-const OF_PART: [&str; 9] =
+pub(super) const OF_PART: [&str; 9] =
     ["text", "value", "title", "context", "content", "output", "stdout", "stderr", "refusal"];
 
 /// The members of a request that declare tools or the form of a response, or tell the model how to use them: skills of a container, and how
@@ -39,6 +39,9 @@ pub(super) const DECLARATIONS: [&str; 16] = [
     "container",
     "context_management",
 ];
+
+/// The members of a schema that have values.
+const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
 /// The members that name a file.
 const FILE_NAMES: [&str; 4] = ["filename", "file_name", "displayName", "display_name"];
@@ -118,11 +121,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The documents of a chat, which the model reads each time (<https://docs.cohere.com/reference/chat>).
+    /// The documents of a chat, which the model reads each time, with the names and numbers in them (<https://docs.cohere.com/reference/chat>).
     pub(super) fn documents(&mut self, body: &Object<'t>) {
         for documents in body.every("documents") {
             self.text(documents, true);
-            items(documents).iter().for_each(|document| self.all_texts(document, true));
+            items(documents).iter().for_each(|document| self.arguments(document, true));
         }
     }
 
@@ -135,7 +138,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Every text in a declaration, except the types in it.
+    /// Every text in a declaration, the names of properties and all there is in examples, except the types in it.
     fn described(&mut self, value: &Json<'t>) {
         self.text(value, true);
         if !self.enter(true) {
@@ -143,9 +146,17 @@ impl<'t> Reader<'t> {
         }
         match object(value) {
             Some(object) => {
-                let members =
-                    object.members().filter(|(name, value)| *name != "type" || value.text().is_none());
-                members.for_each(|(_, value)| self.described(value));
+                for (name, value) in object.members() {
+                    match name {
+                        "type" if value.text().is_some() => {}
+                        _ if VALUES.contains(&name) => self.arguments(value, true),
+                        "properties" | "patternProperties" => {
+                            self.names(value, true);
+                            self.described(value);
+                        }
+                        _ => self.described(value),
+                    }
+                }
             }
             None => items(value).iter().for_each(|item| self.described(item)),
         }
@@ -195,7 +206,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Every text in a value, at any depth.
+    /// Every text in a value, at any depth, and every number within an object or a list.
     pub(super) fn all_texts(&mut self, value: &Json<'t>, is_judged: bool) {
         self.texts_but(value, &[], is_judged);
     }
@@ -209,10 +220,14 @@ impl<'t> Reader<'t> {
         match object(value) {
             Some(object) => {
                 for (_, value) in object.members().filter(|(name, _)| !without.contains(name)) {
+                    self.number(value, is_judged);
                     self.texts_but(value, without, is_judged);
                 }
             }
-            None => items(value).iter().for_each(|item| self.texts_but(item, without, is_judged)),
+            None => items(value).iter().for_each(|item| {
+                self.number(item, is_judged);
+                self.texts_but(item, without, is_judged);
+            }),
         }
         self.depth -= 1;
     }
@@ -329,8 +344,11 @@ impl<'t> Reader<'t> {
         self.text(content, is_judged);
         for item in items(content) {
             self.text(&item, is_judged);
-            if let Some(part) = object(&item) {
-                self.part(&part, is_judged);
+            match object(&item) {
+                Some(part) => self.part(&part, is_judged),
+                // Nobody has lists there. What reads one, reads all of it.
+                None if item.text().is_none() => self.arguments(&item, is_judged),
+                None => {}
             }
         }
     }
@@ -375,6 +393,10 @@ impl<'t> Reader<'t> {
         }
         self.file_names(part, is_judged);
         part.inner("file").iter().for_each(|file| self.file_names(file, is_judged));
+        if !is_answer {
+            self.summary(part, is_judged);
+            self.others_of_part(part, is_judged);
+        }
     }
 
     /// Notes that nothing was read of a part or an item, unless its type is one that is never read.

@@ -94,8 +94,8 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
         ),
         (
             r#"{"output":[{"type":"message","content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"a"},{"text":"b"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"c"}]}]}"#,
-            "abc",
-            r#"{"output":[{"type":"message","content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"C"}]}]}"#,
+            "abc\nt",
+            r#"{"output":[{"type":"message","content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"T"},{"type":"output_text","text":"C"}]}]}"#,
         ),
         // A conversation that was compacted.
         (
@@ -194,7 +194,7 @@ fn of_a_body_of_unknown_shape_every_text_is_read_once() {
         (r#"{"content":{"parts":[{"text":"a"}],"note":"b"}}"#, &[("a", true), ("b", true)]),
         (
             r#"{"system":[{"text":"s","note":"b"}],"messages":[{"content":"a"}]}"#,
-            &[("s", true), ("a", true), ("b", true)],
+            &[("s", true), ("b", true), ("a", true)],
         ),
         (
             r#"{"input":[{"role":"user","content":"a","note":"x"},{"role":"assistant","content":"z"},{"content":"b","note":"c"},"d"]}"#,

@@ -22,6 +22,7 @@ mod waiting;
 use calls::OpenCalls;
 use waiting::Waiting;
 use words::api::chat::{Event, FilterFlow, REFUSALS, TextFilter};
+use words::api::messages::is_listed_block;
 use words::error::Error;
 use words::json::splice::{Object, Splice};
 
@@ -187,10 +188,16 @@ impl TextFilters {
         self.filters.iter_mut().try_for_each(|filter| check(filter.arguments(choice, arguments)))
     }
 
-    /// Filters a block that is a call of a provider's own tool; what it is then, if it has changed.
+    /// Filters a block that is a call of a provider's own tool, or of a type that is in no list; what it is then, if it has changed.
     fn block(&mut self, choice: u32, json: &str) -> Result<Option<String>, Error> {
         let Some(block) = Object::read(json.trim()) else { return Ok(None) };
-        let is_call = block.string("type").is_some_and(|kind| kind.ends_with("tool_use"));
+        let kind = block.string("type").unwrap_or_default();
+        if !is_listed_block(&kind) {
+            let mut changed = json.to_owned();
+            self.pass_arguments(choice, &mut changed)?;
+            return Ok(Some(changed).filter(|changed| changed != json));
+        }
+        let is_call = kind.ends_with("tool_use");
         let Some(input) = block.json_of("input").filter(|_| is_call) else { return Ok(None) };
         let mut changed = input.to_owned();
         self.pass_arguments(choice, &mut changed)?;

@@ -39,6 +39,26 @@ const SERVER_TOOLS: [&str; 8] = [
     "tool_search_tool_bm25",
 ];
 
+/// Whether a block of a response of this type has its text or its call in a place of its own, or no text of the model: it has media, reasoning,
+/// or what a tool has found. Also those of other providers, in this shape.
+pub fn is_listed_block(kind: &str) -> bool {
+    let of_tool = kind.ends_with("tool_use") || kind.ends_with("_result");
+    of_tool
+        || matches!(
+            kind,
+            "text"
+                | "thinking"
+                | "redacted_thinking"
+                | "image"
+                | "audio"
+                | "video"
+                | "file_data"
+                | "container_upload"
+                | "fallback"
+                | "mcp_tool_listing"
+        )
+}
+
 /// What a block is to a client of this dialect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {

@@ -22,6 +22,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use block_types::is_listed_block;
 pub use request::read;
 pub use search_blocks::is_foreign_search;
 

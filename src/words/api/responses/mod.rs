@@ -51,6 +51,49 @@ pub fn text_of_part(kind: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether an item of this type is a call: what the model has written for a tool. One that waits for a consent is.
+pub fn is_call(kind: &str) -> bool {
+    kind.ends_with("_call") || kind == "mcp_approval_request"
+}
+
+/// Whether an item of the output of this type has a text or a call in a place of its own, or none that a model has written.
+pub fn is_listed_item(kind: &str) -> bool {
+    is_call(kind)
+        || kind.ends_with("_output")
+        || matches!(kind, "message" | "reasoning" | "mcp_list_tools" | "compaction")
+}
+
+/// Whether a part of a message of this type has its text in a place of its own, or none of the answer.
+pub fn is_listed_part(kind: &str) -> bool {
+    matches!(kind, "output_text" | "text" | "input_text" | "refusal" | "reasoning_text" | "summary_text")
+}
+
+/// Whether an event of a stream of this type has its texts in places of their own, or none of the answer: it may have media, reasoning, what a
+/// tool has found, or an error.
+pub fn is_listed_event(kind: &str) -> bool {
+    let Some(kind) = kind.strip_prefix("response.") else {
+        return matches!(kind, "error" | "keepalive" | "ping");
+    };
+    let of_output =
+        ["output_item.", "content_part.", "output_text.", "refusal.", "reasoning", "mcp_list_tools."];
+    let is_of_output = of_output.iter().any(|kinds| kind.starts_with(kinds)) || kind.contains("_call");
+    is_of_output
+        || matches!(
+            kind,
+            "created"
+                | "in_progress"
+                | "queued"
+                | "completed"
+                | "incomplete"
+                | "cancelled"
+                | "failed"
+                | "output_audio.delta"
+                | "output_audio.done"
+                | "audio.delta"
+                | "audio.done"
+        )
+}
+
 /// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     if streamed { Box::new(stream::Stream::new(&context)) } else { Box::new(whole::Whole::new(&context)) }

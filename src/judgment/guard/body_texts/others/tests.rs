@@ -1,6 +1,7 @@
 //! What a request has besides the texts that have a place of their own, and refusals of responses.
 
 use super::super::super::finding::Change;
+use super::super::super::judged::Selection;
 use super::super::super::subject::Subject;
 use super::super::places::{REDACTED, SECRET, is_denied};
 use serde_json::{Value, json};
@@ -103,6 +104,133 @@ fn what_stands_in_another_form_than_the_one_that_is_read_is_judged() {
     ]);
 }
 
+fn of_part(part: Value) -> Value {
+    json!({"messages": [{"role": "user", "content": [part]}]})
+}
+
+fn of_google(part: Value) -> Value {
+    json!({"contents": [{"role": "user", "parts": [part]}]})
+}
+
+/// Members of parts, of media and of calls that no list names, as an ordinary reader and as one that takes names in any case has them.
+#[test]
+fn members_of_parts_that_no_list_names_are_judged() {
+    let call =
+        |call: Value| json!({"messages": [{"role": "assistant", "content": null, "tool_calls": [call]}]});
+    let search = json!({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "url": "u", "snippet": SECRET}]});
+    let png = "data:image/png;base64,AA==";
+    assert_judged(&[
+        (Operation::ChatCompletions, of_part(json!({"type": "text", "text": "ok", "Text": SECRET}))),
+        (Operation::ChatCompletions, of_part(json!({"type": "text", "Text": SECRET}))),
+        (
+            Operation::ChatCompletions,
+            of_part(json!({"type": "text", "text": "ok", "zzz": {"a": [{(SECRET): 1}]}})),
+        ),
+        (
+            Operation::ChatCompletions,
+            of_part(json!({"type": "image_url", "image_url": {"url": png, "alt": SECRET}})),
+        ),
+        (Operation::ChatCompletions, of_part(json!({"type": "reasoning", "summary": [{"a": SECRET}]}))),
+        (Operation::ChatCompletions, of_part(json!([{"type": "text", "text": SECRET}]))),
+        (
+            Operation::Messages,
+            of_part(json!({"type": "image", "source": {"type": "url", "url": "u", "title": SECRET}})),
+        ),
+        (Operation::Messages, of_part(search)),
+        (
+            Operation::Messages,
+            json!({"messages": [], "system": [{"type": "text", "text": "a", "note": SECRET}]}),
+        ),
+        (
+            Operation::ChatCompletions,
+            call(json!({"id": "c", "function": {"name": "f", "arguments": "{}", "Arguments": SECRET}})),
+        ),
+        (
+            Operation::ChatCompletions,
+            call(json!({"id": "c", "note": SECRET, "function": {"name": "f", "arguments": "{}"}})),
+        ),
+        (
+            Operation::GenerateContent,
+            json!({"contents": [{"role": "user", "parts": [{"text": "a"}], "zzz": SECRET}]}),
+        ),
+        (
+            Operation::GenerateContent,
+            json!({"contents": [], "systemInstruction": [{"parts": [{"text": SECRET}]}]}),
+        ),
+        (Operation::GenerateContent, of_google(json!({"text": "a", "zzz": SECRET}))),
+        (
+            Operation::GenerateContent,
+            of_google(json!({"text": "a", "videoMetadata": {"fps": 1, "zzz": SECRET}})),
+        ),
+        (
+            Operation::GenerateContent,
+            of_google(
+                json!({"functionResponse": {"name": "f", "response": {}, "parts": [{"text": SECRET}]}}),
+            ),
+        ),
+        (
+            Operation::GenerateContent,
+            of_google(json!({"functionResponse": {"name": "f", "response": {}, "zzz": SECRET}})),
+        ),
+    ]);
+}
+
+/// What a model reads as JSON is judged with its names and numbers; what is a setting of a part is not judged.
+#[test]
+fn json_that_a_model_reads_is_judged_with_names_and_numbers() {
+    let with = |member: &str, value: Value| chat(member, value);
+    assert_judged(&[
+        (Operation::ChatCompletions, with("documents", json!([{"data": {(SECRET): 1}}]))),
+        (Operation::ChatCompletions, with("zzz", json!({(SECRET): true}))),
+        (Operation::ChatCompletions, of_message("zzz", json!({(SECRET): true}))),
+    ]);
+    let card = json!({"card": 4_111_111_111_111_111_u64});
+    for body in [
+        with("documents", json!([{"data": card}])),
+        with("zzz", card.clone()),
+        of_part(json!({"type": "text", "text": "a", "zzz": card})),
+        json!({"input": {"deep": card}}),
+    ] {
+        let subject = Subject::of_request(Operation::ChatCompletions, &body.to_string());
+        assert!(subject.texts.iter().any(|text| text.text == "4111111111111111"), "{body}");
+    }
+    for part in [
+        json!({"type": "text", "text": "a", "cache_control": {"type": SECRET}, "id": SECRET}),
+        json!({"type": "image_url", "image_url": {"url": SECRET, "detail": SECRET}}),
+        json!({"type": "tool_use", "id": SECRET, "name": SECRET, "input": {}}),
+    ] {
+        let content = json!([{"type": "text", "text": "a"}, part]);
+        let body = json!({"messages": [{"role": "user", "content": content}]});
+        assert!(!is_denied(&Subject::of_request(Operation::Messages, &body.to_string())), "{body}");
+    }
+}
+
+/// By choice: the names of properties, and what stands in examples.
+#[test]
+fn names_of_properties_and_examples_of_a_schema_are_judged_by_choice() {
+    let tools = Selection { tools: true, ..Selection::default() };
+    for schema in [
+        json!({"type": "object", "properties": {(SECRET): {"type": "string"}}}),
+        json!({"type": "object", "examples": [{"type": SECRET}]}),
+        json!({"type": "object", "default": {(SECRET): 1}}),
+    ] {
+        let tool = json!({"type": "function", "function": {"name": "f", "parameters": schema}});
+        let mut subject =
+            Subject::of_request(Operation::ChatCompletions, &chat("tools", json!([tool])).to_string());
+        assert!(!is_denied(&subject), "{schema}");
+        subject.select(tools);
+        assert!(is_denied(&subject), "{schema}");
+    }
+}
+
+/// A summary that this gateway made is a text wherever it stands.
+#[test]
+fn a_summary_within_a_content_is_judged() {
+    let summary = format!("turnpike:summary:{SECRET}");
+    let body = of_part(json!({"type": "compaction", "encrypted_content": summary}));
+    assert!(is_denied(&Subject::of_request(Operation::Responses, &body.to_string())), "{body}");
+}
+
 #[test]
 fn settings_ids_and_keys_are_not_judged() {
     for (member, value) in [
@@ -154,8 +282,6 @@ fn a_proved_thought_is_judged_and_not_changed() {
 fn a_text_that_is_called_a_picture_or_stands_with_a_file_is_noted() {
     let text = "data:text/plain;base64,S0VTVFJFTA==";
     let picture = "data:image/png;base64,AA==";
-    let of_part = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
-    let of_google = |part: Value| json!({"contents": [{"role": "user", "parts": [part]}]});
     for (body, is_unread) in [
         (of_part(json!({"type": "image_url", "image_url": {"url": text}})), true),
         (of_part(json!({"type": "image_url", "text": "", "image_url": {"url": text}})), true),
@@ -187,20 +313,21 @@ fn a_text_that_is_called_a_picture_or_stands_with_a_file_is_noted() {
     }
 }
 
-/// A member that is there a hundred thousand times is no hundred thousand times a look at all of them.
+/// A member that is there many times is read once each time, not each time for each of them.
 #[test]
-fn many_members_of_one_name_are_read_in_linear_time() {
-    let repeated = "\"thinking\":\"a\",".repeat(100_000);
+fn each_of_many_members_of_one_name_is_read_once() {
+    let repeated = "\"thinking\":\"a\",".repeat(1_000);
     let body = format!(
         r#"{{"messages":[{{"role":"assistant",{repeated}"content":[{{{repeated}"type":"thinking"}}]}}]}}"#
     );
-    assert_eq!(Subject::of_request(Operation::Messages, &body).texts.len(), 200_000);
+    assert_eq!(Subject::of_request(Operation::Messages, &body).texts.len(), 2_000);
 }
 
 /// What a model refuses is judged wherever a response has it.
 #[test]
 fn refusals_of_responses_are_judged_in_every_shape() {
     let part = json!({"type": "refusal", "refusal": SECRET});
+    let half = |text: &str| json!({"type": "refusal", "refusal": text});
     let empty = json!({"type": "output_text", "text": ""});
     for body in [
         json!({"choices": [{"message": {"content": "a", "refusal": SECRET}}]}),
@@ -210,6 +337,10 @@ fn refusals_of_responses_are_judged_in_every_shape() {
         json!({"choices": [{"message": {"content": null, "audio": {"id": "i", "transcript": SECRET}}}]}),
         json!({"output": [{"type": "message", "content": [part]}]}),
         json!({"output": [{"type": "message", "content": [empty, part]}], "output_text": ""}),
+        json!({"output": [{"type": "message", "content": [{"refusal": SECRET}]}]}),
+        json!({"output": [{"type": "message", "content": [], "refusal": SECRET}]}),
+        json!({"output": [{"type": "message", "content": [half("KES"), half("TREL")]}]}),
+        json!({"choices": [{"message": {"content": [half("KES"), half("TREL")]}}]}),
         json!({"data": [{"role": "assistant", "content": [part]}]}),
         json!({"data": [{"role": "assistant", "content": null, "refusal": SECRET}]}),
     ] {
@@ -218,5 +349,35 @@ fn refusals_of_responses_are_judged_in_every_shape() {
         assert!(is_denied(&subject), "{body}");
         let texts = subject.texts.iter().map(|text| Some(text.text.replace(SECRET, REDACTED))).collect();
         assert!(subject.apply(&Change::Texts(texts)) && !subject.source.contains(SECRET), "{body}");
+    }
+}
+
+/// What a vendor has added to its responses is judged where no list says that it is none of the model's texts.
+#[test]
+fn parts_blocks_and_items_of_responses_that_no_list_names_are_judged() {
+    let message = |part: Value| json!({"output": [{"type": "message", "content": [part]}]});
+    for body in [
+        json!({"choices": {"message": {"content": SECRET}}}),
+        message(json!({"type": "output_audio", "transcript": SECRET})),
+        message(json!({"type": "zzz", "zzz": {"deep": SECRET}})),
+        json!({"output": [{"type": "mcp_approval_request", "arguments": json!({"a": SECRET}).to_string()}]}),
+        json!({"output": [{"type": "zzz", "deep": [{"text": SECRET}]}]}),
+        json!({"content": [{"type": "zzz", "text": SECRET}]}),
+        json!({"content": [{"type": "text", "text": "a"}], "stop_details": {"explanation": SECRET}}),
+    ] {
+        let mut subject =
+            Subject::of_request(Operation::ChatCompletions, "{}").with_response(&body.to_string());
+        assert!(is_denied(&subject), "{body}");
+        let texts = subject.texts.iter().map(|text| Some(text.text.replace(SECRET, REDACTED))).collect();
+        assert!(subject.apply(&Change::Texts(texts)) && !subject.source.contains(SECRET), "{body}");
+    }
+    for body in [
+        message(json!({"type": "reasoning_text", "text": SECRET})),
+        json!({"output": [{"type": "function_call_output", "output": SECRET}]}),
+        json!({"content": [{"type": "web_search_tool_result", "content": [{"title": SECRET}]}]}),
+        message(json!({"type": "output_audio", "transcript": "a", "data": SECRET})),
+    ] {
+        let subject = Subject::of_request(Operation::ChatCompletions, "{}").with_response(&body.to_string());
+        assert!(!subject.texts.iter().any(|text| text.text.contains(SECRET)), "{body}");
     }
 }

@@ -44,6 +44,28 @@ const KEY_COST: usize = 64;
 /// The members of an item that have what is called.
 const OF_ITEM: [&str; 7] = ["arguments", "input", "action", "actions", "operation", "code", "queries"];
 
+/// The members that name what is of a kind that is in no list, and those in which something of a known kind stands.
+const PLACED: [&str; 18] = [
+    "type",
+    "id",
+    "object",
+    "status",
+    "item_id",
+    "output_index",
+    "content_index",
+    "response_id",
+    "event_id",
+    "sequence_number",
+    "response",
+    "item",
+    "part",
+    "data",
+    "format",
+    "obfuscation",
+    "text",
+    "refusal",
+];
+
 /// The events of one kind of call.
 #[derive(Debug)]
 pub(super) struct CallEvents {
@@ -56,7 +78,7 @@ pub(super) struct CallEvents {
 #[derive(Debug, Default)]
 pub(super) struct CallTexts {
     /// By the name of the call and the member: what the provider sent, and what was passed on.
-    passed: HashMap<(PartKey, &'static str), Passed>,
+    passed: HashMap<(PartKey, String), Passed>,
     /// The calls whose deltas were left out.
     begun: HashSet<PartKey>,
 }
@@ -96,7 +118,7 @@ impl CallTexts {
     pub fn member<'t>(
         &mut self,
         object: &Object<'t>,
-        name: &'static str,
+        name: &str,
         keys: &[PartKey],
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
@@ -107,7 +129,7 @@ impl CallTexts {
         if raw.is_empty() {
             return Ok(None);
         }
-        let before = keys.iter().find_map(|key| self.passed.get(&(key.clone(), name)));
+        let before = keys.iter().find_map(|key| self.passed.get(&(key.clone(), name.to_owned())));
         let before = before.filter(|passed| passed.raw == raw).map(|passed| passed.text.clone());
         let mut kept = 0;
         let text = match before {
@@ -116,9 +138,9 @@ impl CallTexts {
                 let mut text = raw.to_owned();
                 filters.pass_arguments(0, &mut text)?;
                 for key in keys {
-                    kept += raw.len() + text.len();
+                    kept += KEY_COST + raw.len() + text.len();
                     let passed = Passed { raw: raw.to_owned(), text: text.clone() };
-                    self.passed.insert((key.clone(), name), passed);
+                    self.passed.insert((key.clone(), name.to_owned()), passed);
                 }
                 text
             }
@@ -143,6 +165,11 @@ impl CallTexts {
         }
         Ok(kept)
     }
+}
+
+/// The members of an item, a part or an event of a kind that is in no list, besides those that name it and those that are read elsewhere.
+pub(super) fn others_of<'o>(object: &'o Object<'_>) -> impl Iterator<Item = &'o str> {
+    object.names().filter(|name| !PLACED.contains(name))
 }
 
 #[cfg(test)]

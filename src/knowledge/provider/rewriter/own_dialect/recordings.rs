@@ -5,6 +5,7 @@ use super::{OwnDialect, OwnShape};
 use crate::provider::rewriter::TextFilters;
 use serde_json::Value;
 use words::api::chat::{FilterFlow, TextFilter};
+use words::api::responses::{is_listed_event, is_listed_item, is_listed_part};
 
 /// What the filters of these tests do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +116,28 @@ fn without_places(mut value: Value) -> Value {
         _ => {}
     }
     value
+}
+
+/// What providers send has its texts where they are looked for: no event, item or part of the recordings is of a kind that is in no list.
+#[test]
+fn recordings_have_listed_kinds_alone() {
+    let Some(recordings) = recordings() else { return };
+    let mut events_read = 0;
+    let kind = |value: &Value| value["type"].as_str().unwrap_or_default().to_owned();
+    for recording in &recordings {
+        let events = recording["sse"].as_str().map(events).unwrap_or_default();
+        let unlisted = events.iter().map(kind).find(|kind| !is_listed_event(kind));
+        assert_eq!(unlisted, None, "{}", recording["id"]);
+        events_read += events.len();
+        let whole = events.iter().map(|event| &event["response"]).chain([&recording["response"]]);
+        for item in whole.flat_map(|response| response["output"].as_array().into_iter().flatten()) {
+            assert!(is_listed_item(&kind(item)), "{}: {item}", recording["id"]);
+            for part in item["content"].as_array().into_iter().flatten() {
+                assert!(is_listed_part(&kind(part)), "{}: {part}", recording["id"]);
+            }
+        }
+    }
+    assert!(events_read > 300, "{events_read}");
 }
 
 #[test]

@@ -13,11 +13,11 @@
 //! response.completed ..."the secret"..  response.completed ..."the ***"..
 //! ```
 
-use super::calls::{self, CallEvents, CallTexts};
+use super::calls::{self, CallEvents, CallTexts, others_of};
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use words::api::responses::text_of_part;
+use words::api::responses::{is_call, is_listed_event, is_listed_item, is_listed_part, text_of_part};
 use words::json::splice::{Object, Splice};
 use words::json::write::{ObjectWriter, key};
 
@@ -63,8 +63,9 @@ pub(super) struct ResponseText {
     open: Vec<OpenPart>,
     /// The calls between the texts.
     calls: CallTexts,
-    /// The last part that is no refusal: the next one goes on with its text.
+    /// The last part that is no refusal, and the last that is one: the next one of its kind goes on with its text.
     last_text: Option<usize>,
+    last_refusal: Option<usize>,
     /// How many events more than the provider sent were written.
     added: i64,
     /// Bytes kept in `parts` and `calls`.
@@ -174,17 +175,23 @@ impl ResponseText {
                     && let Some(member) = text_member(&part)
                 {
                     self.replace(&part, member, &names, &mut splice, filters)?;
+                    self.others_of_part(&part, &names, &mut splice, filters)?;
                 }
                 true
             }
-            _ => {
+            // All of it follows. One text in pieces of a kind that is in no list has no place to be looked at.
+            kind if kind.ends_with(".delta") && !is_listed_event(kind) && filters.reads_calls() => false,
+            kind => {
                 if let Some(item) = event.inner("item") {
                     self.item(&item, names.index, &mut splice, filters)?;
                 }
                 if let Some(response) = event.inner("response") {
                     self.response(&response, &mut splice, filters)?;
                 }
-                if is_last(&kind) {
+                if !is_listed_event(kind) {
+                    self.unlisted_event(kind, event, &names, &mut splice, filters)?;
+                }
+                if is_last(kind) {
                     self.end(filters)?;
                 }
                 true
@@ -231,6 +238,61 @@ impl ResponseText {
         delta.close();
         self.added += 1;
         Ok(Some((data, of.delta)))
+    }
+
+    /// Filters an event of a kind that is in no list: a vendor may have added it.
+    fn unlisted_event<'t>(
+        &mut self,
+        kind: &str,
+        event: &Object<'t>,
+        names: &PartNames,
+        splice: &mut Splice<'t>,
+        filters: &mut TextFilters,
+    ) -> Result<(), Refusal> {
+        let is_of_other =
+            kind.is_empty() && ["choices", "candidates", "delta"].iter().any(|name| event.has(name));
+        if is_of_other && filters.reads_calls() {
+            return Err(Refusal::unreadable("an event of its stream has no type, but a text"));
+        }
+        if event.has("error") {
+            return Ok(());
+        }
+        let keys: Vec<PartKey> = names.keys().collect();
+        self.others(event, &["text", "refusal"], &keys, splice, filters)
+    }
+
+    /// Filters what a part of a kind that is in no list has besides a text: what was spoken, for one.
+    fn others_of_part<'t>(
+        &mut self,
+        part: &Object<'t>,
+        names: &PartNames,
+        splice: &mut Splice<'t>,
+        filters: &mut TextFilters,
+    ) -> Result<(), Refusal> {
+        if is_listed_part(&part.string("type").unwrap_or_default()) {
+            return Ok(());
+        }
+        let keys: Vec<PartKey> = names.keys().collect();
+        self.others(part, &[], &keys, splice, filters)
+    }
+
+    /// Filters the members that are in no list, and those of `besides`, as the arguments of a call are: every text in them.
+    fn others<'t>(
+        &mut self,
+        object: &Object<'t>,
+        besides: &[&str],
+        keys: &[PartKey],
+        splice: &mut Splice<'t>,
+        filters: &mut TextFilters,
+    ) -> Result<(), Refusal> {
+        if !filters.reads_calls() {
+            return Ok(());
+        }
+        for name in others_of(object).chain(besides.iter().copied()) {
+            let kept = self.calls.member(object, name, keys, splice, filters)?.map_or(0, |(_, kept)| kept);
+            self.keep(kept)?;
+        }
+        Ok(())
     }
 
     /// Ends what ends with this event: events with what was held back.
@@ -308,14 +370,19 @@ impl ResponseText {
         match item.string("type").as_deref() {
             None | Some("message") => {}
             Some(kind) => {
-                if kind.ends_with("_call") {
-                    let keys: Vec<PartKey> = PartNames::of_item(item, index, 0).keys().collect();
-                    let kept = self.calls.item(item, &keys, splice, filters)?;
+                let keys = || PartNames::of_item(item, index, 0).keys().collect::<Vec<PartKey>>();
+                if is_call(kind) {
+                    let kept = self.calls.item(item, &keys(), splice, filters)?;
                     self.keep(kept)?;
+                } else if !is_listed_item(kind) {
+                    self.others(item, &["text", "refusal", "data"], &keys(), splice, filters)?;
                 }
                 return Ok(String::new());
             }
         }
+        let keys: Vec<PartKey> = PartNames::of_item(item, index, 0).keys().collect();
+        let kept = self.calls.member(item, "refusal", &keys, splice, filters)?.map_or(0, |(_, kept)| kept);
+        self.keep(kept)?;
         if item.json_of("content").is_some_and(|content| content.starts_with('"')) {
             return self.replace(item, "content", &PartNames::of_item(item, index, 0), splice, filters);
         }
@@ -324,6 +391,7 @@ impl ResponseText {
             if let Some(member) = text_member(&part) {
                 let names = PartNames::of_item(item, index, place);
                 let text = self.replace(&part, member, &names, splice, filters)?;
+                self.others_of_part(&part, &names, splice, filters)?;
                 // What SDKs put together has no refusal in it.
                 all.push_str(if member == "text" { &text } else { "" });
             }
@@ -443,9 +511,8 @@ impl ResponseText {
         }
         let number = self.parts.len();
         self.parts.push(PartText::default());
-        if member != "refusal"
-            && let Some(before) = self.last_text.replace(number)
-        {
+        let last = if member == "refusal" { &mut self.last_refusal } else { &mut self.last_text };
+        if let Some(before) = last.replace(number) {
             filters.follow(choice(number), choice(before));
         }
         for key in names.keys() {
@@ -487,7 +554,8 @@ fn text<'o>(object: &'o Object<'_>, name: &str) -> Result<Option<Cow<'o, str>>, 
 
 /// The member of a part of a message whose text is filtered. Reasoning is not.
 fn text_member(part: &Object<'_>) -> Option<&'static str> {
-    text_of_part(&part.string("type").unwrap_or_default())
+    let is_refusal = !part.has("type") && part.has("refusal") && !part.has("text");
+    if is_refusal { Some("refusal") } else { text_of_part(&part.string("type").unwrap_or_default()) }
 }
 
 /// Empties a list that describes text which was changed.
@@ -498,49 +566,4 @@ fn clear<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use words::api::chat::{FilterFlow, TextFilter};
-
-    #[derive(Debug)]
-    struct ReadsCalls;
-
-    impl TextFilter for ReadsCalls {
-        fn text(&mut self, _: u32, text: &str, out: &mut String) -> FilterFlow {
-            out.push_str(text);
-            FilterFlow::Continue
-        }
-
-        fn finish(&mut self, _: u32, _: &mut String) -> FilterFlow {
-            FilterFlow::Continue
-        }
-
-        fn held(&self, _: u32) -> usize {
-            0
-        }
-
-        fn follow(&mut self, _: u32, _: u32) {}
-
-        fn reads_calls(&self) -> bool {
-            true
-        }
-    }
-
-    #[test]
-    fn the_names_of_calls_whose_pieces_are_left_out_are_counted() {
-        let mut filters = TextFilters::default();
-        filters.add(Box::new(ReadsCalls));
-        let mut response = ResponseText::default();
-        let mut push = |response: &mut ResponseText, id: &str| {
-            let text = format!(
-                r#"{{"type":"response.function_call_arguments.delta","item_id":"{id}","delta":"{{"}}"#
-            );
-            response.event(&text, &Object::read(&text).unwrap(), &mut filters).is_ok()
-        };
-        assert!(push(&mut response, "a"));
-        let kept = response.kept;
-        assert!(kept > 0 && push(&mut response, "a") && response.kept == kept);
-        response.kept = MAX_KEPT;
-        assert!(push(&mut response, "a") && !push(&mut response, "b"));
-    }
-}
+mod tests;
