@@ -265,7 +265,11 @@ impl<'t> Reader<'t> {
                 self.member(message, "refusal", true);
                 self.one_text(|reader| reader.refusals(&message.list("content")));
                 self.calls_of_message(message, true);
+                self.blocks(&message.list("content_blocks"));
+                self.others_of_answer(message);
+                message.list("content").iter().for_each(|part| self.others_of_text(part));
             }
+            choice.inner("delta").iter().for_each(|delta| self.message_of_delta(delta));
         }
         self.choice = 0;
         let blocks = body.list("content");
@@ -275,10 +279,7 @@ impl<'t> Reader<'t> {
                 reader.describes(block, "citations", "null");
             }
         });
-        blocks.iter().for_each(|block| self.call_of_block(block, true));
-        for block in blocks.iter().filter(|block| !is_listed(block, is_listed_block)) {
-            self.others_of_output(block, true);
-        }
+        self.blocks(&blocks);
         // Why the model stopped, in its provider's words.
         body.inner("stop_details").iter().for_each(|details| self.member(details, "explanation", true));
         self.output(body);
@@ -293,6 +294,26 @@ impl<'t> Reader<'t> {
             parts.iter().for_each(|part| self.call_of_google(part, true));
         }
         self.choice = 0;
+    }
+
+    /// What Anthropic's blocks have besides the text.
+    fn blocks(&mut self, blocks: &[Object<'t>]) {
+        for block in blocks {
+            self.call_of_block(block, true);
+            if !is_listed(block, is_listed_block) {
+                self.others_of_output(block, true);
+            } else if is_of_type(block, "text") {
+                self.others_of_text(block);
+            }
+        }
+    }
+
+    /// What a stream has in its pieces, where a response is whole: no client needs it, and some read it.
+    fn message_of_delta(&mut self, delta: &Object<'t>) {
+        self.member(delta, "content", true);
+        self.member(delta, "refusal", true);
+        self.calls_of_message(delta, true);
+        self.others_of_answer(delta);
     }
 
     /// What was spoken: the text, where there is no content, and else one by itself. Not where the content repeats it.

@@ -22,6 +22,7 @@ const FILES: [&str; 4] = ["inlineData", "inline_data", "fileData", "file_data"];
 impl<'t> Reader<'t> {
     /// The contents of a chat. Whether the model has a turn in it.
     pub(super) fn google_contents(&mut self, list: &Json<'t>) -> bool {
+        self.text(list, true);
         let list = items(list);
         let contents: Vec<Option<Object<'t>>> = list.iter().map(object).collect();
         let first = first_new(&contents);

@@ -130,7 +130,7 @@ fn is_placed_in_media(name: &str) -> bool {
     matches!(
         name,
         "type" | "id" | "url" | "uri" | "data" | "bytes" | "content" | "s3Location" | "detail" | "format" | "media_type" | "mime_type"
-            | "mimeType" | "file_id" | "fileId" | "file_data" | "file_url" | "file_uri" | "fileUri" | "expires_at" | "transcript"
+            | "mimeType" | "file_id" | "fileId" | "file_data" | "file_url" | "file_uri" | "fileUri" | "expires_at"
             | "filename" | "file_name" | "displayName" | "display_name" | "document_name" | "fps" | "min_pixels" | "max_pixels"
             | "total_pixels" | "max_frames" | "min_frames" | "sample_rate" | "startOffset" | "start_offset" | "endOffset" | "end_offset"
             | "mediaResolution" | "media_resolution"
@@ -174,6 +174,9 @@ fn is_placed_in_result(name: &str) -> bool {
     )
 }
 
+/// Those of them that items have alone.
+const OF_ITEMS: [&str; 3] = ["environment", "fingerprint", "result"];
+
 /// Whether the provider takes this thought only as it is.
 fn has_proof(thought: &Object<'_>) -> bool {
     PROOFS.iter().any(|name| thought.string(name).is_some_and(|proof| !proof.is_empty()))
@@ -201,6 +204,10 @@ impl<'t> Reader<'t> {
                     Some((_, Some(inner))) => reader.texts_in(value, inner),
                     Some((_, None)) => reader.arguments(value, true),
                     None if !is_placed(name) => reader.arguments(value, true),
+                    None if name == "requests" => {
+                        let requests = items(value);
+                        requests.iter().filter_map(object).for_each(|one| reader.others_of_embedding(&one));
+                    }
                     // In another form than the one that is read by its shape.
                     None if name == "text" => reader.text(value, true),
                     None if name == "content" && is_list(value) => {
@@ -236,7 +243,7 @@ impl<'t> Reader<'t> {
         let is_proved = is_item && self.is_proved_thought(message);
         for (name, value) in message.members() {
             match name {
-                _ if is_placed_in_message(name) => {}
+                _ if is_placed_in_message(name) && (is_item || !OF_ITEMS.contains(&name)) => {}
                 _ if is_call && (OF_ITEM.contains(&name) || name == "results" || name == "outputs") => {}
                 "summary" if kind == "reasoning" => self.thought(value, is_proved, is_new),
                 "refusal" => self.text(value, is_new),
@@ -275,11 +282,63 @@ impl<'t> Reader<'t> {
         self.others_in(content, |name| matches!(name, "role" | "parts"), Part::Other, is_new);
     }
 
+    /// The members of a request of an embedding that are read nowhere else.
+    fn others_of_embedding(&mut self, request: &Object<'t>) {
+        let is_placed = |name: &str| {
+            matches!(
+                name,
+                "content"
+                    | "title"
+                    | "model"
+                    | "taskType"
+                    | "task_type"
+                    | "outputDimensionality"
+                    | "output_dimensionality"
+            )
+        };
+        self.others_in(request, is_placed, Part::Other, true);
+    }
+
+    /// The members of a stored prompt that are read nowhere else.
+    pub(super) fn others_of_prompt(&mut self, prompt: &Object<'t>) {
+        self.others_in(prompt, |name| matches!(name, "id" | "version" | "variables"), Part::Other, true);
+    }
+
+    /// The members of a message of a response that are read nowhere else, without what the model thought, what it has found and media.
+    pub(super) fn others_of_answer(&mut self, message: &Object<'t>) {
+        self.in_part(Part::Other, |reader| {
+            for (name, value) in message.members() {
+                let is_described = matches!(
+                    name,
+                    "refusal"
+                        | "audio"
+                        | "annotations"
+                        | "citations"
+                        | "content_blocks"
+                        | "context"
+                        | "grounding_metadata"
+                        | "search_results"
+                );
+                if !(is_described || is_placed_in_message(name) || THOUGHTS.contains(&name)) {
+                    reader.texts_but(value, &NAMING, true);
+                }
+            }
+        });
+    }
+
+    /// The same of a part or block with a text.
+    pub(super) fn others_of_text(&mut self, part: &Object<'t>) {
+        self.in_part(Part::Other, |reader| {
+            for (_, value) in part.members().filter(|(name, _)| !is_placed_in_part(name)) {
+                reader.texts_but(value, &NAMING, true);
+            }
+        });
+    }
+
     /// What of a response is of a type that is in no list. `with_text`: its text is read nowhere else either.
     pub(super) fn others_of_output(&mut self, body: &Object<'t>, with_text: bool) {
-        let is_placed = |name: &str| {
-            matches!(name, "type" | "id" | "status" | "format" | "annotations" | "logprobs" | "refusal")
-        };
+        let is_placed =
+            |name: &str| matches!(name, "type" | "id" | "status" | "format" | "annotations" | "logprobs");
         // Read by its shape.
         let is_read = |part: &Json<'t>| {
             object(part).is_some_and(|part| part.string("type").as_deref() == Some("output_text"))
@@ -287,7 +346,7 @@ impl<'t> Reader<'t> {
         self.in_part(Part::Other, |reader| {
             for (name, value) in body.members().filter(|(name, _)| !is_placed(name)) {
                 match name {
-                    "text" | "data" if !with_text => {}
+                    "text" | "data" | "refusal" if !with_text => {}
                     "content" if is_list(value) => {
                         let parts = items(value);
                         parts

@@ -258,15 +258,17 @@ impl<'t> Reader<'t> {
                 for variables in stored.every("variables").filter_map(object) {
                     variables.members().for_each(|(_, value)| self.value(value, true));
                 }
+                self.others_of_prompt(&stored);
             }
             None => items(prompt).iter().for_each(|item| self.text_or_tokens(item, true)),
         }
     }
 
-    /// A text; what else may stand there are numbers of tokens, which are not read.
+    /// A text, or a list of some; what else may stand there are numbers of tokens, which are not read.
     fn text_or_tokens(&mut self, item: &Json<'t>, is_judged: bool) {
         let before = self.found.texts.len();
         self.text(item, is_judged);
+        items(item).iter().for_each(|text| self.text(text, is_judged));
         if before == self.found.texts.len() {
             self.leave_unread(is_judged, "numbers of tokens");
         }
@@ -298,7 +300,7 @@ impl<'t> Reader<'t> {
 
     fn message(&mut self, message: &Object<'t>, is_new: bool) {
         let has_role = message.has("role");
-        if has_role {
+        if has_role || message.string("type").as_deref() == Some("message") {
             self.in_part(Part::Name, |reader| reader.member(message, "name", is_new));
         }
         let before = self.found.texts.len();

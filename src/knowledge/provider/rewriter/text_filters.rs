@@ -151,6 +151,12 @@ impl TextFilters {
                 self.finish(Track::of(choice), next)?;
                 next(event);
             }
+            // Why the model stopped, in its provider's words.
+            Event::Member { name: "stop_details", json } if self.reads_calls() => {
+                let mut changed = json.to_owned();
+                self.pass_arguments(0, &mut changed)?;
+                next(Event::Member { name: "stop_details", json: &changed });
+            }
             event => next(event),
         }
         Ok(())

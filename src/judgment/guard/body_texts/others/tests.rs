@@ -101,6 +101,12 @@ fn what_stands_in_another_form_than_the_one_that_is_read_is_judged() {
             json!({"contents": [{"role": "model", "parts": [{"thought": true, "functionCall": {"name": "f", "args": {"a": SECRET}}}]}]}),
         ),
         (Operation::GenerateContent, json!({"contents": [], "zzz": SECRET})),
+        (Operation::GenerateContent, json!({"contents": SECRET})),
+        (Operation::Embeddings, json!({"input": [[SECRET]]})),
+        (Operation::ChatCompletions, chat("requests", json!([{"text": SECRET}]))),
+        (Operation::ChatCompletions, of_message("result", json!(SECRET))),
+        (Operation::Responses, json!({"input": [], "prompt": {"id": "p", "zzz": SECRET}})),
+        (Operation::Responses, json!({"input": [{"type": "message", "name": SECRET, "content": "a"}]})),
     ]);
 }
 
@@ -358,6 +364,12 @@ fn parts_blocks_and_items_of_responses_that_no_list_names_are_judged() {
     let message = |part: Value| json!({"output": [{"type": "message", "content": [part]}]});
     for body in [
         json!({"choices": {"message": {"content": SECRET}}}),
+        json!({"choices": [{"delta": {"content": SECRET}}]}),
+        json!({"choices": [{"message": {"content": "a", "zzz": SECRET}}]}),
+        json!({"choices": [{"message": {"content": [{"type": "text", "text": "a", "Text": SECRET}]}}]}),
+        json!({"choices": [{"message": {"content": "a", "content_blocks": [{"type": "server_tool_use", "input": {"q": SECRET}}]}}]}),
+        json!({"content": [{"type": "text", "text": "a", "Text": SECRET}]}),
+        json!({"content": [{"type": "refusal", "refusal": SECRET}]}),
         message(json!({"type": "output_audio", "transcript": SECRET})),
         message(json!({"type": "zzz", "zzz": {"deep": SECRET}})),
         json!({"output": [{"type": "mcp_approval_request", "arguments": json!({"a": SECRET}).to_string()}]}),
