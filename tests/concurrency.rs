@@ -134,6 +134,44 @@ async fn a_full_or_late_target_is_passed_over_whatever_the_status_codes_are() {
     drop(first);
 }
 
+/// What a provider wants is obeyed by the requests that come next: they wait, or go elsewhere, and are not sent to be refused.
+#[tokio::test]
+async fn a_provider_that_wants_no_more_for_a_while_gets_none() {
+    let gateway = Gateway::start(SETTINGS);
+    let asking = |query: &str| {
+        let mut body = hello(false);
+        body["model"] = json!(format!("demo?{query}"));
+        body
+    };
+    let narrow = json!({"provider": "@other", "concurrency": {"max": 5, "queue": {"max": 0}}});
+    let first = call(&gateway, &narrow, &asking("status=429&retry_after=30")).send().await.unwrap();
+    assert_eq!(first.status(), 429);
+    let second = call(&gateway, &narrow, &hello(false)).send().await.unwrap();
+    let (status, error) = (second.status(), second.json::<Value>().await.unwrap());
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (503, &json!("target_busy")), "{error}");
+    assert_eq!(counted(&gateway, "turnpike_concurrency_paused", "other").await, 1.0);
+    // Another target is tried at once.
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [narrow, {"provider": "@other"}]});
+    let refused = call(&gateway, &config, &asking("status=429&retry_after=30")).send().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    let third = call(&gateway, &config, &hello(false)).send().await.unwrap();
+    let index = third.headers()["x-gateway-last-used-option-index"].to_str().unwrap().to_owned();
+    assert_eq!((third.status().as_u16(), index.as_str()), (200, "config.targets[1]"));
+    // Who may wait waits: a second is over soon.
+    let waits = json!({"provider": "@other", "concurrency": {"max": 6, "queue": {"max": 9}}});
+    let fourth = call(&gateway, &waits, &asking("status=503&retry_after=1")).send().await.unwrap();
+    assert_eq!(fourth.status(), 503);
+    let trace = new_trace();
+    let fifth = call(&gateway, &waits, &hello(false)).header("x-gateway-trace-id", &trace);
+    assert_eq!(fifth.send().await.unwrap().status(), 200);
+    let line = gateway.access_line(&trace).await;
+    assert!(line["queued_ms"].as_f64().unwrap() > 100.0, "{line}");
+    // A refusal that says nothing of a while pauses nobody.
+    let plain = json!({"provider": "@other", "concurrency": {"max": 7, "queue": {"max": 0}}});
+    assert_eq!(call(&gateway, &plain, &asking("status=429")).send().await.unwrap().status(), 429);
+    assert_eq!(call(&gateway, &plain, &hello(false)).send().await.unwrap().status(), 200);
+}
+
 /// Sends these calls one after the other while the place is taken, and returns their names in the order of their answers.
 async fn order_of(gateway: &Gateway, calls: [(&str, RequestBuilder); 2]) -> Vec<String> {
     let config = json!({"provider": "@engine"});

@@ -1,6 +1,7 @@
 //! The places at targets: how many attempts are under way at a time, and who waits for a place (`concurrency`).
 //!
 //! A place is held from before an attempt is sent until it is dropped. A change of the settings changes how many there are, not who has one.
+//! A pause gives no place to anybody until it is over.
 //! Not here: which attempts need a place (`engine::places`), and who is next (`queue`).
 
 mod queue;
@@ -10,7 +11,7 @@ use queue::{Queue, Ticket};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 use words::config::policies::{Priority, SlotPolicy};
 
@@ -41,6 +42,8 @@ pub struct SlotRegistry(Mutex<HashMap<SlotOwner, Arc<Slots>>>);
 #[derive(Debug)]
 pub struct Slots {
     state: Mutex<State>,
+    /// A pause has begun or has become longer.
+    paused: Notify,
     of_provider: bool,
     /// As metrics name it.
     provider: Arc<str>,
@@ -50,7 +53,14 @@ pub struct Slots {
 struct State {
     max: u32,
     in_use: u32,
+    /// Nobody gets a place before.
+    paused_until: Option<Instant>,
     queue: Queue<oneshot::Sender<Slot>>,
+}
+
+/// By the clock of the timers here.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// A place, until it is dropped.
@@ -85,6 +95,8 @@ pub struct SlotsView {
     pub max: u32,
     pub in_use: u32,
     pub waiting: usize,
+    /// The provider wants no more for a while.
+    pub is_paused: bool,
 }
 
 impl SlotRegistry {
@@ -113,7 +125,8 @@ impl SlotRegistry {
 impl Slots {
     fn new(provider: &str, of_provider: bool) -> Self {
         Self {
-            state: Mutex::new(State { max: 0, in_use: 0, queue: Queue::default() }),
+            state: Mutex::new(State { max: 0, in_use: 0, paused_until: None, queue: Queue::default() }),
+            paused: Notify::new(),
             of_provider,
             provider: provider.into(),
         }
@@ -123,7 +136,7 @@ impl Slots {
     pub fn try_enter(self: &Arc<Self>, policy: SlotPolicy) -> Option<Slot> {
         self.set_max(policy.max);
         let mut state = self.state.lock();
-        state.has_room().then(|| {
+        state.has_room(now()).then(|| {
             state.in_use += 1;
             Slot(Some(Arc::clone(self)))
         })
@@ -135,11 +148,11 @@ impl Slots {
     /// As many wait as may, or it took too long.
     pub async fn enter(self: &Arc<Self>, policy: SlotPolicy, who: Applicant) -> Result<Slot, NoSlot> {
         self.set_max(policy.max);
-        let latest = Instant::now() + policy.wait;
+        let latest = now() + policy.wait;
         let deadline = who.deadline.map_or(latest, |deadline| deadline.min(latest));
         let mut waiting = {
             let mut state = self.state.lock();
-            if state.has_room() {
+            if state.has_room(now()) {
                 state.in_use += 1;
                 return Ok(Slot(Some(Arc::clone(self))));
             }
@@ -155,11 +168,47 @@ impl Slots {
             let ticket = state.queue.push(who.priority, who.workspace, deadline, sender);
             Waiting { slots: self, ticket, receiver }
         };
-        match tokio::time::timeout_at(deadline.into(), &mut waiting.receiver).await {
-            Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) => Err(NoSlot::Full),
-            Err(_) => Err(NoSlot::Late),
+        loop {
+            let change = self.paused.notified();
+            let end = self.pause_end();
+            let wake = end.map_or(deadline, |end| end.min(deadline));
+            tokio::select! {
+                biased;
+                given = &mut waiting.receiver => return given.map_err(|_| NoSlot::Full),
+                () = change => {}
+                () = tokio::time::sleep_until(wake.into()) => {
+                    if end.is_none_or(|end| end > deadline) {
+                        return Err(NoSlot::Late);
+                    }
+                    self.end_pause();
+                }
+            }
         }
+    }
+
+    /// Gives no place to anybody before `until`: a provider has said so. Who has one keeps it.
+    pub fn pause(&self, until: Instant) {
+        let is_longer = {
+            let mut state = self.state.lock();
+            let is_longer = state.paused_until.is_none_or(|end| end < until);
+            if is_longer {
+                state.paused_until = Some(until);
+            }
+            is_longer
+        };
+        if is_longer {
+            self.paused.notify_waiters();
+        }
+    }
+
+    fn pause_end(&self) -> Option<Instant> {
+        self.state.lock().paused_until
+    }
+
+    /// Gives the free places to those who wait, if the pause is over.
+    fn end_pause(self: &Arc<Self>) {
+        self.state.lock().unless_paused(now());
+        while self.grant_free() {}
     }
 
     /// How many places there are from here on. Where there are more than before, those who wait get them.
@@ -177,7 +226,8 @@ impl Slots {
     fn grant_free(self: &Arc<Self>) -> bool {
         let next = {
             let mut state = self.state.lock();
-            let next = if state.in_use < state.max { state.queue.pop() } else { None };
+            let may_enter = state.in_use < state.max && state.unless_paused(now());
+            let next = if may_enter { state.queue.pop() } else { None };
             state.in_use += u32::from(next.is_some());
             next
         };
@@ -192,7 +242,8 @@ impl Slots {
         loop {
             let next = {
                 let mut state = self.state.lock();
-                let next = if state.in_use <= state.max { state.queue.pop() } else { None };
+                let may_enter = state.in_use <= state.max && state.unless_paused(now());
+                let next = if may_enter { state.queue.pop() } else { None };
                 if next.is_none() {
                     state.in_use -= 1;
                 }
@@ -208,8 +259,9 @@ impl Slots {
     }
 
     fn view(&self) -> SlotsView {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         SlotsView {
+            is_paused: !state.unless_paused(now()),
             of_provider: self.of_provider,
             provider: Arc::clone(&self.provider),
             max: state.max,
@@ -221,8 +273,23 @@ impl Slots {
 
 impl State {
     /// Whether a place is free, and nobody waits for it.
-    fn has_room(&self) -> bool {
-        self.in_use < self.max && self.queue.len() == 0
+    fn has_room(&mut self, now: Instant) -> bool {
+        self.in_use < self.max && self.queue.len() == 0 && self.unless_paused(now)
+    }
+
+    /// Whether no pause lasts at `now`. One that is over is forgotten.
+    fn unless_paused(&mut self, now: Instant) -> bool {
+        if self.paused_until.is_some_and(|end| end <= now) {
+            self.paused_until = None;
+        }
+        self.paused_until.is_none()
+    }
+}
+
+impl Slot {
+    /// Gives no place of its kind to anybody before `until`.
+    pub fn pause(&self, until: Instant) {
+        self.0.iter().for_each(|slots| slots.pause(until));
     }
 }
 

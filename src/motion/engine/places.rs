@@ -14,16 +14,40 @@ mod waiting;
 pub(super) use layer::compile;
 pub(super) use waiting::{Waited, wait};
 
+use http::HeaderMap;
 use judgment::route::target::Target;
 use memory::state::slots::{Applicant, Slot, Slots};
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use words::api::retry_after;
 use words::config::policies::SlotPolicy;
 
 /// The places of one attempt, until it is dropped.
 pub(super) struct Places {
     target: Arc<Target>,
-    #[expect(dead_code, reason = "held, and nothing else")]
     slots: Vec<Slot>,
+}
+
+/// The longest that a provider's demand has others wait: it may be wrong, and no request would find out.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+impl Places {
+    /// The provider has responded: where it wants no more requests for a while (a refusal with `Retry-After`, a rate that this response has used
+    /// up), nobody gets a place until then. What a client's own key may send is no matter of others.
+    pub fn note_response(&self, status: u16, headers: &HeaderMap) {
+        if self.target.is_clients_own {
+            return;
+        }
+        let now = SystemTime::now();
+        let delay = match status {
+            429 | 503 | 529 => retry_after::retry_delay(headers, status == 429, now),
+            _ => retry_after::quota_delay(headers, now),
+        };
+        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
+            let until = Instant::now() + delay.min(MAX_PAUSE);
+            self.slots.iter().for_each(|slot| slot.pause(until));
+        }
+    }
 }
 
 /// Of what an attempt needs a place, and for whom.

@@ -469,7 +469,9 @@ impl Exchange {
     /// Notes the times and the status that a part shows; after the last part it returns the connection to the pool.
     fn note(&mut self, task: HttpTask) -> HttpTask {
         if let HttpTask::Header(header, _) = &task {
-            self.state.header_read(header.status.as_u16());
+            let status = header.status.as_u16();
+            self.state.header_read(status);
+            self.places.iter().for_each(|places| places.note_response(status, &header.headers));
         }
         if !task.is_end() {
             return task;

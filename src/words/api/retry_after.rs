@@ -34,6 +34,15 @@ pub fn retry_delay(headers: &HeaderMap, is_limited: bool, now: SystemTime) -> Op
         })
 }
 
+/// How long a provider has no more quota, by a response that still succeeded: the longest reset among the limits that it says are used up.
+pub fn quota_delay(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let is_used_up =
+        |left: &str| text(left).and_then(|left| left.parse::<f64>().ok()).is_some_and(|left| left <= 0.0);
+    let resets = RESETS.iter().filter(|(_, left)| is_used_up(left));
+    resets.filter_map(|(reset, _)| until(text(reset)?, now)).max()
+}
+
 fn seconds_or_date(text: &str, now: SystemTime) -> Option<Duration> {
     match text.parse::<f64>() {
         Ok(seconds) => duration(seconds),
@@ -153,6 +162,22 @@ mod tests {
             HeaderValue::from_static("9"),
         )]);
         assert_eq!(retry_delay(&headers, false, now()), None);
+    }
+
+    #[test]
+    fn a_success_has_the_limits_that_it_has_used_up() {
+        let delay = |pairs: HeaderRows<'_>| {
+            let pairs = pairs.iter().map(|(name, value)| {
+                (http::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            });
+            quota_delay(&pairs.collect(), now()).map(|delay| delay.as_millis() as u64)
+        };
+        let requests = ("x-ratelimit-remaining-requests", "0");
+        assert_eq!(delay(&[requests, ("x-ratelimit-reset-requests", "2s")]), Some(2000));
+        assert_eq!(delay(&[("x-ratelimit-reset-requests", "2s")]), None, "nobody says that it is used up");
+        assert_eq!(delay(&[requests]), None);
+        let left = ("anthropic-ratelimit-tokens-remaining", "12");
+        assert_eq!(delay(&[left, ("anthropic-ratelimit-tokens-reset", "2026-11-21T12:00:30Z")]), None);
     }
 
     proptest! {

@@ -18,6 +18,7 @@ pub(super) struct Places {
     max: IntGaugeVec,
     in_use: IntGaugeVec,
     waiting: IntGaugeVec,
+    paused: IntGaugeVec,
     waits: HistogramVec,
     refusals: IntCounterVec,
 }
@@ -32,6 +33,10 @@ impl Places {
             max: gauge("turnpike_concurrency_max", "The places at targets that take only so many attempts.")?,
             in_use: gauge("turnpike_concurrency_in_use", "Of those places, the ones that are taken.")?,
             waiting: gauge("turnpike_concurrency_waiting", "Attempts that wait for such a place.")?,
+            paused: gauge(
+                "turnpike_concurrency_paused",
+                "Groups of such places that their provider has paused.",
+            )?,
             waits: add(r, HistogramVec::new(waits.buckets(WAIT_BUCKETS.to_vec()), &["provider"])?)?,
             refusals: counters(r, "turnpike_queue_refusals_total", refusals, &["provider", "reason"])?,
         })
@@ -39,15 +44,17 @@ impl Places {
 
     /// Sets the gauges to what is now: of each provider the sum, providers before targets.
     pub fn set(&self, views: &[SlotsView]) {
-        let mut sums: BTreeMap<(bool, &str), [i64; 3]> = BTreeMap::new();
+        let mut sums: BTreeMap<(bool, &str), [i64; 4]> = BTreeMap::new();
         for view in views {
             let sum = sums.entry((!view.of_provider, &view.provider)).or_default();
             let waiting = i64::try_from(view.waiting).unwrap_or(i64::MAX);
-            for (sum, more) in sum.iter_mut().zip([view.max.into(), view.in_use.into(), waiting]) {
+            for (sum, more) in
+                sum.iter_mut().zip([view.max.into(), view.in_use.into(), waiting, view.is_paused.into()])
+            {
                 *sum = sum.saturating_add(more);
             }
         }
-        let gauges = [&self.max, &self.in_use, &self.waiting];
+        let gauges = [&self.max, &self.in_use, &self.waiting, &self.paused];
         gauges.iter().for_each(|gauge| gauge.reset());
         for ((is_of_target, provider), sum) in sums.into_iter().take(MAX_PROVIDERS) {
             let of = if is_of_target { "target" } else { "provider" };

@@ -48,6 +48,35 @@ async fn a_free_place_goes_to_the_next_one_and_a_full_queue_refuses() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_gives_no_place_before_its_end_and_then_to_those_who_wait() {
+    let two = SlotPolicy { max: 2, ..POLICY };
+    let slots = slots();
+    let first = slots.try_enter(two).unwrap();
+    let end = now() + Duration::from_secs(30);
+    first.pause(end);
+    assert!(slots.try_enter(two).is_none(), "there is a place, and a pause");
+    let full = slots.enter(SlotPolicy { queue: 0, ..two }, who(Priority::Low)).now_or_never();
+    assert_eq!(full.unwrap().unwrap_err(), NoSlot::Full);
+    let hasty = Applicant { deadline: Some(now()), ..who(Priority::Low) };
+    assert_eq!(slots.enter(two, hasty).await.unwrap_err(), NoSlot::Late);
+    let waits = slots.enter(two, who(Priority::Low));
+    let (entered, ()) = futures_util::future::join(waits, async { drop(first) }).await;
+    assert!(now() >= end);
+    assert_eq!(counts(&slots), (1, 0));
+    drop(entered.unwrap());
+    // One that begins while somebody waits is heard of.
+    let one = slots.try_enter(POLICY).unwrap();
+    let mut waits = pin!(slots.enter(POLICY, who(Priority::Low)));
+    assert!(poll(waits.as_mut()).is_pending());
+    let end = now() + Duration::from_secs(30);
+    slots.pause(end);
+    drop(one);
+    assert!(poll(waits.as_mut()).is_pending(), "the place is free, and there is a pause");
+    drop(waits.await.unwrap());
+    assert!(now() >= end && counts(&slots) == (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_leaves_takes_no_place_along() {
     let slots = slots();
     let first = slots.try_enter(POLICY).unwrap();
