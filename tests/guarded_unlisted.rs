@@ -43,7 +43,14 @@ fn ways(text: &str) -> Vec<(&'static str, &'static str, String)> {
     let audio = json!({"type": "message", "id": "i", "role": "assistant", "content": [{"type": "output_audio", "transcript": text}]});
     let transcript =
         json!({"type": "response.output_audio_transcript.done", "item_id": "i", "transcript": text});
+    let shell = json!({"type": "response.shell_call_command.done", "output_index": 0, "command_index": 0, "command": text});
+    let dotted = json!({"type": "response.mcp_call.arguments.done", "item_id": "i", "arguments": arguments});
+    let with_error = json!({"type": "response.zzz", "zzz": text, "error": null});
     vec![
+        ("openai", RESPONSES, with_event(shell, None)),
+        ("openai", RESPONSES, with_event(dotted, None)),
+        ("openai", RESPONSES, with_event(with_error, None)),
+        ("openai", RESPONSES, with_event(json!({"type": "response.reasoningzzz", "text": text}), None)),
         ("openai", RESPONSES, with_event(transcript, None)),
         (
             "openai",
@@ -124,4 +131,22 @@ async fn a_stream_of_another_api_is_not_passed_on_unread() {
     let config = with(&target, json!({"output_guardrails": none_of("bomb", true)}));
     let answer = send(CHAT, &config, &body(CHAT, false)).await;
     assert!(!answer.text.contains("content\":\"bomb"), "{} {}", answer.status, answer.text);
+}
+
+/// What a check changes in an unlisted kind stays JSON, and keeps what names, seals and counts.
+#[tokio::test]
+async fn what_is_changed_in_an_unlisted_kind_stays_json() {
+    let event = json!({"type": "response.vendor", "id": "5555555555554444", "ok": true, "count": 12345, "card": 5_555_555_555_554_444_u64,
+                       "encrypted_content": "5555555555554444", "deep": [{"text": "my card 5555555555554444"}]});
+    let (_upstream, target) = speaking("openai", &with_event(event, None)).await;
+    for guardrails in both_ways(&json!([{"pii": {"redact": true, "categories": ["CREDIT_CARD"]}}])) {
+        let config = with(&target, json!({"output_guardrails": guardrails}));
+        let answer = send(RESPONSES, &config, &body(RESPONSES, true)).await;
+        let line = answer.text.lines().find(|line| line.contains("response.vendor")).unwrap().to_owned();
+        let got: Value = serde_json::from_str(line.strip_prefix("data: ").unwrap()).unwrap();
+        let kept = (&got["id"], &got["ok"], &got["count"], &got["encrypted_content"]);
+        let wanted = (&json!("5555555555554444"), &json!(true), &json!(12345), &json!("5555555555554444"));
+        assert_eq!(kept, wanted, "{line}");
+        assert!(got["card"].is_string() && !got["deep"].to_string().contains("5555"), "{line}");
+    }
 }

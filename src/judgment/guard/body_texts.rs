@@ -16,6 +16,7 @@ use super::arguments;
 use super::judged::{Part, Selection};
 use super::pieces::{Piece, divided};
 use super::subject::Text;
+use others::is_sealed_summary;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use words::api::messages::is_listed_block;
@@ -300,6 +301,9 @@ impl<'t> Reader<'t> {
     fn blocks(&mut self, blocks: &[Object<'t>]) {
         for block in blocks {
             self.call_of_block(block, true);
+            if is_of_type(block, "compaction") {
+                self.fixed(is_sealed_summary(block), |reader| reader.member(block, "content", true));
+            }
             if !is_listed(block, is_listed_block) {
                 self.others_of_output(block, true);
             } else if is_of_type(block, "text") {

@@ -32,6 +32,7 @@ pub mod sse;
 pub mod tap;
 pub mod token_estimate;
 pub mod trace;
+pub mod unlisted;
 pub mod usage;
 
 /// Whose error bodies and stream events the client expects.

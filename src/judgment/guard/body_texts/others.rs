@@ -9,6 +9,7 @@ use super::calls::OF_ITEM;
 use super::request::{DECLARATIONS, OF_PART};
 use super::{Reader, items, object};
 use knowledge::provider::is_listed_member;
+use words::api::unlisted::{is_medium, is_seal, is_telling_number, names_something};
 use words::json::Json;
 use words::json::splice::Object;
 
@@ -30,9 +31,6 @@ const PROOFS: [&str; 4] = ["signature", "thoughtSignature", "thought_signature",
 
 /// What the voice of a message has that is no text.
 const OF_VOICE: [&str; 4] = ["id", "data", "format", "expires_at"];
-
-/// What names a part of a response that is in no list, and says of what kind it is.
-const NAMING: [&str; 2] = ["type", "id"];
 
 /// Members that vendors list and whose texts a model reads. Of some only what stands in the member of this name.
 const READ: [(&str, Option<&str>); 9] = [
@@ -89,7 +87,8 @@ fn is_placed_in_message(name: &str) -> bool {
 }
 
 /// The members of a part that are pictures, voices, films and files.
-const MEDIA: [&str; 13] = [
+const MEDIA: [&str; 14] = [
+    "document",
     "source",
     "image",
     "image_url",
@@ -117,7 +116,7 @@ fn is_placed_in_part(name: &str) -> bool {
         "type" | "id" | "index" | "role" | "name" | "input" | "status" | "is_error" | "error_code" | "return_code" | "retrieved_at"
             | "tool_use_id" | "tool_call_id" | "call_id" | "tool_name" | "server_name" | "caller" | "namespace" | "page_age"
             | "cache_control" | "cacheControl" | "cache_ref" | "cache_reference" | "citations" | "annotations" | "logprobs" | "metadata"
-            | "encrypted_content" | "encrypted_index" | "encrypted_stdout" | "extra_content" | "provider_options" | "providerOptions"
+            | "encrypted_content" | "encrypted_index" | "encrypted_stdout" | "outcome" | "tool_references" | "tool_changes" | "extra_content" | "provider_options" | "providerOptions"
             | "provider_metadata" | "providerMetadata" | "uuid"
             | "thinking" | "reasoning" | "summary" | "signature" | "thought" | "thoughtSignature" | "thought_signature"
     );
@@ -174,12 +173,27 @@ fn is_placed_in_result(name: &str) -> bool {
     )
 }
 
+/// Whether a member of a message of a response has what a tool or a search has found, or is read elsewhere in this folder.
+#[rustfmt::skip]
+fn is_found(name: &str) -> bool {
+    matches!(
+        name,
+        "refusal" | "audio" | "annotations" | "citations" | "content_blocks" | "context" | "grounding_metadata" | "search_results"
+            | "executed_tools" | "videos" | "audio_content"
+    )
+}
+
 /// Those of them that items have alone.
 const OF_ITEMS: [&str; 3] = ["environment", "fingerprint", "result"];
 
 /// Whether the provider takes this thought only as it is.
 fn has_proof(thought: &Object<'_>) -> bool {
     PROOFS.iter().any(|name| thought.string(name).is_some_and(|proof| !proof.is_empty()))
+}
+
+/// Whether a part is the summary of a conversation that its provider takes only as it is.
+pub(super) fn is_sealed_summary(part: &Object<'_>) -> bool {
+    part.string("type").as_deref() == Some("compaction") && has_proof(part)
 }
 
 impl<'t> Reader<'t> {
@@ -203,7 +217,7 @@ impl<'t> Reader<'t> {
                 match READ.iter().find(|(listed, _)| *listed == name) {
                     Some((_, Some(inner))) => reader.texts_in(value, inner),
                     Some((_, None)) => reader.arguments(value, true),
-                    None if !is_placed(name) => reader.arguments(value, true),
+                    None if !is_placed(name) => reader.unlisted(name, value, true),
                     None if name == "requests" => {
                         let requests = items(value);
                         requests.iter().filter_map(object).for_each(|one| reader.others_of_embedding(&one));
@@ -211,7 +225,7 @@ impl<'t> Reader<'t> {
                     // In another form than the one that is read by its shape.
                     None if name == "text" => reader.text(value, true),
                     None if name == "content" && is_list(value) => {
-                        items(value).iter().for_each(|part| reader.arguments(part, true));
+                        items(value).iter().for_each(|part| reader.unlisted("", part, true));
                     }
                     None => {}
                 }
@@ -249,7 +263,8 @@ impl<'t> Reader<'t> {
                 "refusal" => self.text(value, is_new),
                 "audio" => self.texts_but(value, &OF_VOICE, is_new),
                 _ if THOUGHTS.contains(&name) => self.thought(value, false, is_new),
-                _ => self.in_part(Part::Other, |reader| reader.arguments(value, is_new)),
+                "content_blocks" => self.content_of(value, is_new),
+                _ => self.in_part(Part::Other, |reader| reader.unlisted(name, value, is_new)),
             }
         }
     }
@@ -261,7 +276,7 @@ impl<'t> Reader<'t> {
                 _ if MEDIA.contains(&name) => self.others_of_media(value, is_new),
                 _ if is_placed_in_part(name) => {}
                 _ if THOUGHTS.contains(&name) => self.thought(value, false, is_new),
-                _ => self.in_part(Part::Other, |reader| reader.arguments(value, is_new)),
+                _ => self.in_part(Part::Other, |reader| reader.unlisted(name, value, is_new)),
             }
         }
     }
@@ -308,19 +323,8 @@ impl<'t> Reader<'t> {
     pub(super) fn others_of_answer(&mut self, message: &Object<'t>) {
         self.in_part(Part::Other, |reader| {
             for (name, value) in message.members() {
-                let is_described = matches!(
-                    name,
-                    "refusal"
-                        | "audio"
-                        | "annotations"
-                        | "citations"
-                        | "content_blocks"
-                        | "context"
-                        | "grounding_metadata"
-                        | "search_results"
-                );
-                if !(is_described || is_placed_in_message(name) || THOUGHTS.contains(&name)) {
-                    reader.texts_but(value, &NAMING, true);
+                if !(is_found(name) || is_placed_in_message(name) || THOUGHTS.contains(&name)) {
+                    reader.unlisted_of_answer(name, value);
                 }
             }
         });
@@ -329,16 +333,15 @@ impl<'t> Reader<'t> {
     /// The same of a part or block with a text.
     pub(super) fn others_of_text(&mut self, part: &Object<'t>) {
         self.in_part(Part::Other, |reader| {
-            for (_, value) in part.members().filter(|(name, _)| !is_placed_in_part(name)) {
-                reader.texts_but(value, &NAMING, true);
+            for (name, value) in part.members().filter(|(name, _)| !is_placed_in_part(name)) {
+                reader.unlisted_of_answer(name, value);
             }
         });
     }
 
     /// What of a response is of a type that is in no list. `with_text`: its text is read nowhere else either.
     pub(super) fn others_of_output(&mut self, body: &Object<'t>, with_text: bool) {
-        let is_placed =
-            |name: &str| matches!(name, "type" | "id" | "status" | "format" | "annotations" | "logprobs");
+        let is_placed = |name: &str| matches!(name, "format" | "annotations" | "logprobs");
         // Read by its shape.
         let is_read = |part: &Json<'t>| {
             object(part).is_some_and(|part| part.string("type").as_deref() == Some("output_text"))
@@ -349,21 +352,23 @@ impl<'t> Reader<'t> {
                     "text" | "data" | "refusal" if !with_text => {}
                     "content" if is_list(value) => {
                         let parts = items(value);
-                        parts
-                            .iter()
-                            .filter(|part| !is_read(part))
-                            .for_each(|part| reader.texts_but(part, &NAMING, true));
+                        let unread = parts.iter().filter(|part| !is_read(part));
+                        unread.for_each(|part| reader.unlisted_of_answer("", part));
                     }
-                    _ => reader.texts_but(value, &NAMING, true),
+                    _ => reader.unlisted_of_answer(name, value),
                 }
             }
         });
     }
 
     fn others_of_media(&mut self, media: &Json<'t>, is_new: bool) {
-        if let Some(media) = object(media) {
-            self.others_in(&media, is_placed_in_media, Part::Other, is_new);
+        let Some(media) = object(media).filter(|_| self.enter(is_new)) else { return };
+        for (_, inner) in media.members().filter(|(name, _)| MEDIA.contains(name)) {
+            self.others_of_media(inner, is_new);
         }
+        let is_placed = |name: &str| is_placed_in_media(name) || MEDIA.contains(&name);
+        self.others_in(&media, is_placed, Part::Other, is_new);
+        self.depth -= 1;
     }
 
     /// The members of a call, or of the function in it, that are read nowhere else.
@@ -379,10 +384,60 @@ impl<'t> Reader<'t> {
     /// The members that are in no list, with their names and numbers.
     fn others_in(&mut self, object: &Object<'t>, is_placed: fn(&str) -> bool, part: Part, is_new: bool) {
         self.in_part(part, |reader| {
-            for (_, value) in object.members().filter(|(name, _)| !is_placed(name)) {
-                reader.arguments(value, is_new);
+            for (name, value) in object.members().filter(|(name, _)| !is_placed(name)) {
+                reader.unlisted(name, value, is_new);
             }
         });
+    }
+
+    /// Every text in a member that is in no list, with the names and the telling numbers in it. Neither what seals something nor media.
+    fn unlisted(&mut self, name: &str, value: &Json<'t>, is_new: bool) {
+        if is_seal(name) {
+            return;
+        }
+        if value.source().is_some_and(is_telling_number) {
+            return self.number(value, is_new);
+        }
+        if let Some(text) = value.text() {
+            if !is_medium(name, &text) {
+                self.arguments(value, is_new);
+            }
+            return;
+        }
+        if !self.enter(is_new) {
+            return;
+        }
+        self.names(value, is_new);
+        self.within(name, value, |reader, name, value| reader.unlisted(name, value, is_new));
+        self.depth -= 1;
+    }
+
+    /// Has what is in an object or a list read, each by the name of its member.
+    fn within(&mut self, name: &str, value: &Json<'t>, mut read: impl FnMut(&mut Self, &str, &Json<'t>)) {
+        match object(value) {
+            Some(object) => object.members().for_each(|(name, value)| read(self, name, value)),
+            None => items(value).iter().for_each(|item| read(self, name, item)),
+        }
+    }
+
+    /// The same of a response, without what names something: no member of an answer is called as a text is.
+    fn unlisted_of_answer(&mut self, name: &str, value: &Json<'t>) {
+        if is_seal(name) || names_something(name) || MEDIA.contains(&name) {
+            return;
+        }
+        if value.source().is_some_and(is_telling_number) {
+            return self.number(value, true);
+        }
+        if let Some(text) = value.text() {
+            if !is_medium(name, &text) {
+                self.text(value, true);
+            }
+            return;
+        }
+        if self.enter(true) {
+            self.within(name, value, |reader, name, value| reader.unlisted_of_answer(name, value));
+            self.depth -= 1;
+        }
     }
 
     /// The members of these names of a block of a content, or of one of Google's parts, that have what the model thought.

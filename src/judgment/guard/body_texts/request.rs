@@ -1,6 +1,7 @@
 //! The texts of requests: of chats, completions, embeddings and Gemini's contents by their shape, of other bodies all there are.
 
 use super::super::judged::Part;
+use super::others::is_sealed_summary;
 use super::turns::{first_new, part_of};
 use super::{Reader, item_texts, items, object};
 use std::collections::BTreeSet;
@@ -341,6 +342,11 @@ impl<'t> Reader<'t> {
         object.every(name).for_each(|content| self.value(content, is_judged));
     }
 
+    /// A content in a place of its own.
+    pub(super) fn content_of(&mut self, content: &Json<'t>, is_judged: bool) {
+        self.value(content, is_judged);
+    }
+
     /// A content: a text, a part, or a list of them.
     fn value(&mut self, content: &Json<'t>, is_judged: bool) {
         self.text(content, is_judged);
@@ -362,7 +368,8 @@ impl<'t> Reader<'t> {
         }
         let is_result = part.string("type").is_some_and(|kind| kind.ends_with("tool_result"));
         let whose = if is_result { Part::Tool } else { self.part };
-        self.in_part(whose, |reader| reader.texts_of_part(part, is_judged));
+        let is_fixed = self.is_fixed || is_sealed_summary(part);
+        self.in_part(whose, |reader| reader.fixed(is_fixed, |reader| reader.texts_of_part(part, is_judged)));
         self.depth -= 1;
     }
 

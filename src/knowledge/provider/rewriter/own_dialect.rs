@@ -8,6 +8,7 @@ mod calls;
 mod completions;
 mod conversion;
 mod responses;
+pub(super) mod unlisted;
 
 use super::super::bounded_body::BoundedBody;
 use super::text_filters::TextFilters;

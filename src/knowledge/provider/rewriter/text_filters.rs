@@ -19,12 +19,14 @@
 mod calls;
 mod waiting;
 
+use super::own_dialect::unlisted;
 use calls::OpenCalls;
 use waiting::Waiting;
 use words::api::chat::{Event, FilterFlow, REFUSALS, TextFilter};
 use words::api::messages::is_listed_block;
+use words::api::unlisted::is_seal;
 use words::error::Error;
-use words::json::splice::{Object, Splice};
+use words::json::splice::{Object, Splice, apply};
 
 /// More choices than any real response has; those beyond share one state. As many refusals have one each.
 const MAX_CHOICES: u32 = REFUSALS;
@@ -153,9 +155,9 @@ impl TextFilters {
             }
             // Why the model stopped, in its provider's words.
             Event::Member { name: "stop_details", json } if self.reads_calls() => {
-                let mut changed = json.to_owned();
-                self.pass_arguments(0, &mut changed)?;
-                next(Event::Member { name: "stop_details", json: &changed });
+                let changed = unlisted::filtered("", json, self)?;
+                let json = changed.as_deref().unwrap_or(json);
+                next(Event::Member { name: "stop_details", json });
             }
             event => next(event),
         }
@@ -199,9 +201,10 @@ impl TextFilters {
         let Some(block) = Object::read(json.trim()) else { return Ok(None) };
         let kind = block.string("type").unwrap_or_default();
         if !is_listed_block(&kind) {
-            let mut changed = json.to_owned();
-            self.pass_arguments(choice, &mut changed)?;
-            return Ok(Some(changed).filter(|changed| changed != json));
+            return unlisted::filtered("", json.trim(), self);
+        }
+        if kind == "compaction" {
+            return self.compaction(json, &block);
         }
         let is_call = kind.ends_with("tool_use");
         let Some(input) = block.json_of("input").filter(|_| is_call) else { return Ok(None) };
@@ -213,6 +216,17 @@ impl TextFilters {
         let mut splice = Splice::new(json);
         splice.replace(&block, "input", changed);
         Ok(splice.finish().and_then(|json| String::from_utf8(json).ok()))
+    }
+
+    /// Filters the summary of a conversation. One that its provider has sealed stays as it is, or is denied.
+    fn compaction(&mut self, json: &str, block: &Object<'_>) -> Result<Option<String>, Error> {
+        let Some(content) = block.json_of("content") else { return Ok(None) };
+        let changed = unlisted::filtered("content", content, self)?;
+        let is_sealed = block.names().any(is_seal);
+        let Some(changed) = changed.filter(|_| !is_sealed) else { return Ok(None) };
+        let start = (content.as_ptr() as usize).saturating_sub(json.as_ptr() as usize);
+        let bytes = apply(json.as_bytes(), &[(start..start + content.len(), changed)]);
+        Ok(String::from_utf8(bytes).ok())
     }
 
     /// Passes on the arguments that are held back. `is_end`: also those that are no complete JSON.

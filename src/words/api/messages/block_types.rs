@@ -55,6 +55,7 @@ pub fn is_listed_block(kind: &str) -> bool {
                 | "file_data"
                 | "container_upload"
                 | "fallback"
+                | "compaction"
                 | "mcp_tool_listing"
         )
 }

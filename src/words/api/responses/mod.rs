@@ -58,9 +58,10 @@ pub fn is_call(kind: &str) -> bool {
 
 /// Whether an item of the output of this type has a text or a call in a place of its own, or none that a model has written.
 pub fn is_listed_item(kind: &str) -> bool {
+    let of_tool = kind.ends_with("_output") || kind.ends_with("_results") || kind.starts_with("openrouter:");
     is_call(kind)
-        || kind.ends_with("_output")
-        || matches!(kind, "message" | "reasoning" | "mcp_list_tools" | "compaction")
+        || of_tool
+        || matches!(kind, "message" | "reasoning" | "mcp_list_tools" | "compaction" | "compaction_summary")
 }
 
 /// Whether a part of a message of this type has its text in a place of its own, or none of the answer.
@@ -72,10 +73,21 @@ pub fn is_listed_part(kind: &str) -> bool {
 /// tool has found, or an error.
 pub fn is_listed_event(kind: &str) -> bool {
     let Some(kind) = kind.strip_prefix("response.") else {
-        return matches!(kind, "error" | "keepalive" | "ping");
+        return matches!(kind, "error" | "keepalive" | "ping" | "codex.rate_limits");
     };
-    let of_output =
-        ["output_item.", "content_part.", "output_text.", "refusal.", "reasoning", "mcp_list_tools."];
+    let of_output = [
+        "output_item.",
+        "content_part.",
+        "output_text.",
+        "output_text_annotation.",
+        "refusal.",
+        "reasoning.",
+        "reasoning_text.",
+        "reasoning_summary.",
+        "reasoning_summary_text.",
+        "reasoning_summary_part.",
+        "mcp_list_tools.",
+    ];
     let is_of_output = of_output.iter().any(|kinds| kind.starts_with(kinds)) || kind.contains("_call");
     is_of_output
         || matches!(
@@ -87,6 +99,7 @@ pub fn is_listed_event(kind: &str) -> bool {
                 | "incomplete"
                 | "cancelled"
                 | "failed"
+                | "metadata"
                 | "output_audio.delta"
                 | "output_audio.done"
                 | "audio.delta"

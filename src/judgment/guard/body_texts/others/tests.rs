@@ -211,6 +211,40 @@ fn json_that_a_model_reads_is_judged_with_names_and_numbers() {
     }
 }
 
+/// What is sealed, named or a medium is no text, wherever it stands.
+#[test]
+fn seals_media_and_short_numbers_of_unlisted_members_are_not_judged() {
+    let long = SECRET.repeat(40);
+    let png = format!("data:image/png;base64,{SECRET}");
+    let block = json!([{"type": "redacted_thinking", "data": SECRET}, {"type": "thinking", "thinking": "a", "signature": SECRET}]);
+    let text = json!({"type": "text", "text": "a"});
+    for part in [
+        json!({"type": "image", "base64": long}),
+        json!({"type": "document", "document": {"format": "pdf", "source": {"bytes": SECRET}}}),
+        json!({"type": "image_embeds", "image_embeds": long}),
+        json!({"type": "compaction", "content": "a", "encrypted_content": SECRET, "signature": SECRET}),
+    ] {
+        let body = json!({"messages": [{"role": "user", "content": [text, part]}]});
+        assert!(!is_denied(&Subject::of_request(Operation::Messages, &body.to_string())), "{body}");
+    }
+    for body in [
+        of_message("content_blocks", block),
+        chat("reference_images", json!([long])),
+        of_message("zzz", json!({"url": png})),
+    ] {
+        assert!(!is_denied(&Subject::of_request(Operation::ChatCompletions, &body.to_string())), "{body}");
+    }
+    let numbers = chat("zzz", json!({"seed": 12345, "card": 5_555_555_555_554_444_u64}));
+    let subject = Subject::of_request(Operation::ChatCompletions, &numbers.to_string());
+    let has = |wanted: &str| subject.texts.iter().any(|text| text.text == wanted);
+    assert!(has("5555555555554444") && !has("12345"));
+    let summary = json!({"messages": [{"role": "user", "content": [{"type": "compaction", "content": SECRET, "signature": "s"}]}]});
+    let mut subject = Subject::of_request(Operation::Messages, &summary.to_string());
+    assert!(is_denied(&subject));
+    let texts = subject.texts.iter().map(|_| Some(REDACTED.to_owned())).collect();
+    assert!(!subject.apply(&Change::Texts(texts)), "it is sealed");
+}
+
 /// By choice: the names of properties, and what stands in examples.
 #[test]
 fn names_of_properties_and_examples_of_a_schema_are_judged_by_choice() {
@@ -375,6 +409,7 @@ fn parts_blocks_and_items_of_responses_that_no_list_names_are_judged() {
         json!({"output": [{"type": "mcp_approval_request", "arguments": json!({"a": SECRET}).to_string()}]}),
         json!({"output": [{"type": "zzz", "deep": [{"text": SECRET}]}]}),
         json!({"content": [{"type": "zzz", "text": SECRET}]}),
+        json!({"content": [{"type": "compaction", "content": SECRET}]}),
         json!({"content": [{"type": "text", "text": "a"}], "stop_details": {"explanation": SECRET}}),
     ] {
         let mut subject =
@@ -383,7 +418,14 @@ fn parts_blocks_and_items_of_responses_that_no_list_names_are_judged() {
         let texts = subject.texts.iter().map(|text| Some(text.text.replace(SECRET, REDACTED))).collect();
         assert!(subject.apply(&Change::Texts(texts)) && !subject.source.contains(SECRET), "{body}");
     }
+    let long = SECRET.repeat(40);
+    let url = json!({"url": format!("data:image/png;base64,{SECRET}")});
     for body in [
+        json!({"choices": [{"message": {"content": [{"type": "image_url", "image_url": url}]}}]}),
+        json!({"choices": [{"message": {"content": "a", "executed_tools": [{"output": SECRET}]}}]}),
+        json!({"output": [{"type": "openrouter:image_generation", "imageB64": long}]}),
+        json!({"output": [{"type": "zzz", "id": SECRET, "call_id": SECRET, "imageB64": long, "encrypted_content": SECRET}]}),
+        json!({"content": [{"type": "compaction", "content": "a", "encrypted_content": SECRET}]}),
         message(json!({"type": "reasoning_text", "text": SECRET})),
         json!({"output": [{"type": "function_call_output", "output": SECRET}]}),
         json!({"content": [{"type": "web_search_tool_result", "content": [{"title": SECRET}]}]}),

@@ -44,28 +44,6 @@ const KEY_COST: usize = 64;
 /// The members of an item that have what is called.
 const OF_ITEM: [&str; 7] = ["arguments", "input", "action", "actions", "operation", "code", "queries"];
 
-/// The members that name what is of a kind that is in no list, and those in which something of a known kind stands.
-const PLACED: [&str; 18] = [
-    "type",
-    "id",
-    "object",
-    "status",
-    "item_id",
-    "output_index",
-    "content_index",
-    "response_id",
-    "event_id",
-    "sequence_number",
-    "response",
-    "item",
-    "part",
-    "data",
-    "format",
-    "obfuscation",
-    "text",
-    "refusal",
-];
-
 /// The events of one kind of call.
 #[derive(Debug)]
 pub(super) struct CallEvents {
@@ -88,6 +66,9 @@ struct Passed {
     raw: String,
     text: String,
 }
+
+/// The members of events of calls, of kinds that are not in [`EVENTS`], that have what is called.
+pub(super) const OF_EVENT: [&str; 6] = ["arguments", "input", "code", "command", "diff", "query"];
 
 /// Whether an event has a piece of a call.
 pub(super) fn is_delta(kind: &str) -> bool {
@@ -126,9 +107,10 @@ impl CallTexts {
         let Some(value) = object.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
         let string = value.text();
         let raw = string.as_deref().unwrap_or_else(|| value.get());
-        if raw.is_empty() {
+        if raw.is_empty() || matches!(value.get(), "true" | "false") {
             return Ok(None);
         }
+        let is_json = raw.starts_with(['{', '[']) && string.is_none();
         let before = keys.iter().find_map(|key| self.passed.get(&(key.clone(), name.to_owned())));
         let before = before.filter(|passed| passed.raw == raw).map(|passed| passed.text.clone());
         let mut kept = 0;
@@ -146,7 +128,7 @@ impl CallTexts {
             }
         };
         if text != raw {
-            splice.replace(object, name, if string.is_some() { quoted(&text) } else { text.clone() });
+            splice.replace(object, name, if is_json { text.clone() } else { quoted(&text) });
         }
         Ok(Some((text, kept)))
     }
@@ -165,11 +147,6 @@ impl CallTexts {
         }
         Ok(kept)
     }
-}
-
-/// The members of an item, a part or an event of a kind that is in no list, besides those that name it and those that are read elsewhere.
-pub(super) fn others_of<'o>(object: &'o Object<'_>) -> impl Iterator<Item = &'o str> {
-    object.names().filter(|name| !PLACED.contains(name))
 }
 
 #[cfg(test)]

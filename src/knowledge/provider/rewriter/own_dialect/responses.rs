@@ -13,11 +13,12 @@
 //! response.completed ..."the secret"..  response.completed ..."the ***"..
 //! ```
 
-use super::calls::{self, CallEvents, CallTexts, others_of};
+use super::calls::{self, CallEvents, CallTexts};
+use super::unlisted::{others, others_of_part, unlisted_event};
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use words::api::responses::{is_call, is_listed_event, is_listed_item, is_listed_part, text_of_part};
+use words::api::responses::{is_call, is_listed_event, is_listed_item, text_of_part};
 use words::json::splice::{Object, Splice};
 use words::json::write::{ObjectWriter, key};
 
@@ -175,7 +176,7 @@ impl ResponseText {
                     && let Some(member) = text_member(&part)
                 {
                     self.replace(&part, member, &names, &mut splice, filters)?;
-                    self.others_of_part(&part, &names, &mut splice, filters)?;
+                    others_of_part(&part, &mut splice, filters)?;
                 }
                 true
             }
@@ -189,7 +190,9 @@ impl ResponseText {
                     self.response(&response, &mut splice, filters)?;
                 }
                 if !is_listed_event(kind) {
-                    self.unlisted_event(kind, event, &names, &mut splice, filters)?;
+                    unlisted_event(kind, event, &mut splice, filters)?;
+                } else if kind.contains("_call") && !calls::EVENTS.iter().any(|of| of.done == kind) {
+                    self.call_event(event, &names, &mut splice, filters)?;
                 }
                 if is_last(kind) {
                     self.end(filters)?;
@@ -240,56 +243,17 @@ impl ResponseText {
         Ok(Some((data, of.delta)))
     }
 
-    /// Filters an event of a kind that is in no list: a vendor may have added it.
-    fn unlisted_event<'t>(
+    /// Filters what is called in an event of a call that has no place of its own in a stream.
+    fn call_event<'t>(
         &mut self,
-        kind: &str,
         event: &Object<'t>,
         names: &PartNames,
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
     ) -> Result<(), Refusal> {
-        let is_of_other =
-            kind.is_empty() && ["choices", "candidates", "delta"].iter().any(|name| event.has(name));
-        if is_of_other && filters.reads_calls() {
-            return Err(Refusal::unreadable("an event of its stream has no type, but a text"));
-        }
-        if event.has("error") {
-            return Ok(());
-        }
         let keys: Vec<PartKey> = names.keys().collect();
-        self.others(event, &["text", "refusal"], &keys, splice, filters)
-    }
-
-    /// Filters what a part of a kind that is in no list has besides a text: what was spoken, for one.
-    fn others_of_part<'t>(
-        &mut self,
-        part: &Object<'t>,
-        names: &PartNames,
-        splice: &mut Splice<'t>,
-        filters: &mut TextFilters,
-    ) -> Result<(), Refusal> {
-        if is_listed_part(&part.string("type").unwrap_or_default()) {
-            return Ok(());
-        }
-        let keys: Vec<PartKey> = names.keys().collect();
-        self.others(part, &[], &keys, splice, filters)
-    }
-
-    /// Filters the members that are in no list, and those of `besides`, as the arguments of a call are: every text in them.
-    fn others<'t>(
-        &mut self,
-        object: &Object<'t>,
-        besides: &[&str],
-        keys: &[PartKey],
-        splice: &mut Splice<'t>,
-        filters: &mut TextFilters,
-    ) -> Result<(), Refusal> {
-        if !filters.reads_calls() {
-            return Ok(());
-        }
-        for name in others_of(object).chain(besides.iter().copied()) {
-            let kept = self.calls.member(object, name, keys, splice, filters)?.map_or(0, |(_, kept)| kept);
+        for name in calls::OF_EVENT {
+            let kept = self.calls.member(event, name, &keys, splice, filters)?.map_or(0, |(_, kept)| kept);
             self.keep(kept)?;
         }
         Ok(())
@@ -375,7 +339,10 @@ impl ResponseText {
                     let kept = self.calls.item(item, &keys(), splice, filters)?;
                     self.keep(kept)?;
                 } else if !is_listed_item(kind) {
-                    self.others(item, &["text", "refusal", "data"], &keys(), splice, filters)?;
+                    others(item, &["content"], splice, filters)?;
+                    for (_, part) in objects(item, "content")? {
+                        others(&part, &[], splice, filters)?;
+                    }
                 }
                 return Ok(String::new());
             }
@@ -391,7 +358,7 @@ impl ResponseText {
             if let Some(member) = text_member(&part) {
                 let names = PartNames::of_item(item, index, place);
                 let text = self.replace(&part, member, &names, splice, filters)?;
-                self.others_of_part(&part, &names, splice, filters)?;
+                others_of_part(&part, splice, filters)?;
                 // What SDKs put together has no refusal in it.
                 all.push_str(if member == "text" { &text } else { "" });
             }
