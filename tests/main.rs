@@ -112,6 +112,7 @@ mod log_workspaces;
 mod logged_costs;
 mod logs;
 mod max_connections;
+mod mcp_gateway;
 mod mcp_servers;
 mod memory_engine;
 mod memory_returned;

@@ -3,14 +3,12 @@
 //!
 //! Who may call is in `control_access`; which URLs and headers are refused, in the unit tests of `control::mcp_servers`.
 
-use crate::support::client::client;
+use crate::support::Gateway;
+use crate::support::sdk_server::SdkServer;
 use crate::support::stores::{is_postgres, on_each_store};
-use crate::support::{Gateway, packages};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdin, Stdio};
 
 const SECRET: &str = "canary-mcp-token";
 /// The servers of the tests are on loopback, where nothing of the store may go by default.
@@ -178,42 +176,6 @@ async fn a_name_with_a_private_address_is_refused_after_dns() {
         assert_eq!(tested(&gateway, "private").await["status_code"], Value::Null);
     })
     .await;
-}
-
-/// The server of `tests/sdk/mcp_server.py`; ends when it is dropped, or with this process.
-struct SdkServer {
-    process: Child,
-    _stdin: ChildStdin,
-    port: u16,
-}
-
-impl SdkServer {
-    fn start() -> Option<Self> {
-        let mut command = packages::python("mcp", "mcp_server.py")?;
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
-        let port = ready["port"].as_u64().unwrap().try_into().unwrap();
-        Some(Self { _stdin: process.stdin.take().unwrap(), process, port })
-    }
-
-    fn url(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}/{name}/mcp", self.port)
-    }
-
-    /// How often each of its servers was initialized.
-    async fn calls(&self) -> Value {
-        let url = format!("http://127.0.0.1:{}/calls", self.port);
-        client().get(url).send().await.unwrap().json().await.unwrap()
-    }
-}
-
-impl Drop for SdkServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 #[tokio::test]

@@ -128,8 +128,8 @@ const CALLS: &[Call] = &[
     ("proxy", "POST", "/v1/ocr", r#"{"model":"gpt-4o","document":"it is hidden"}"#),
 ];
 
-/// Rows of operations that these tests do not call.
-const SOCKETS: &[&str] = &["realtime"];
+/// Rows of operations that these tests do not call: `realtime` and `mcp_gateway` do.
+const SOCKETS: &[&str] = &["realtime", "mcp", "mcp_call"];
 
 /// The provider that a call is for: the one whose dialect it speaks.
 fn provider_of(path: &str) -> &'static str {

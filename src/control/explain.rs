@@ -313,6 +313,9 @@ impl ExplainContext<'_> {
 const fn answered_by(plane: &Plane) -> &'static str {
     match plane {
         Plane::Models(_) => "the gateway, with its own list of models; no config is used",
+        Plane::Mcp { .. } => {
+            "the gateway itself, as an MCP server; the message decides which server is called"
+        }
         Plane::Options => "the gateway itself; no provider is asked",
         Plane::Files => OWN_FILES,
         Plane::ResponsesSocket => "the gateway itself; each event on it is a POST to the same path",

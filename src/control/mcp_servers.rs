@@ -1,6 +1,6 @@
 //! Saved MCP servers: address, headers, and what the server is by its own account.
 //!
-//! No traffic of MCP clients goes through the gateway. How a server is found out about is `net::outbound::mcp`, what is
+//! How clients use it through the gateway is `proxy::mcp`. How a server is found out about is `net::outbound::mcp`, what is
 //! remembered of it `state::mcp_servers`; what a request may save is checked in [`check`].
 
 mod check;
@@ -34,6 +34,27 @@ const CONFIGURATIONS: Type = Type::Object(&[optional(
      keeps the value.",
 )]);
 
+const PATTERNS: Type = Type::List(&Type::Name(256), 0, 500);
+const ALLOW: Field =
+    optional("allow", PATTERNS, "What may be used: names, each with at most one `*` for any text.");
+const DENY: Field = optional("deny", PATTERNS, "What may not, before `allow`.");
+const ONE_ACCESS: Type = Type::Object(&[ALLOW, DENY]);
+const ACCESS: Type = Type::Object(&[
+    optional(
+        "tools",
+        Type::Object(&[
+            ALLOW,
+            DENY,
+            optional("read_only", Type::Flag, "Only tools that the server marks with `readOnlyHint`."),
+        ]),
+        "By the server's own names.",
+    ),
+    optional("prompts", ONE_ACCESS, "By the server's own names."),
+    optional("resources", ONE_ACCESS, "By their URIs."),
+]);
+const ACCESS_DOC: &str =
+    "What clients may use of the server through the gateway. Nothing that is not allowed here.";
+
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
     required(
@@ -47,6 +68,7 @@ const CREATE: &[Field] = &[
     optional("auth_type", AUTH_TYPE, AUTH_TYPE_DOC),
     optional("transport", TRANSPORT, TRANSPORT_DOC),
     optional("configurations", CONFIGURATIONS, "How the server is called."),
+    optional("access", ACCESS, ACCESS_DOC),
     optional("mcp_integration_id", Type::Text(128), "Kept and shown, and not used."),
 ];
 
@@ -61,6 +83,7 @@ const UPDATE: &[Field] = &[
     optional("auth_type", AUTH_TYPE, "`none` removes the headers."),
     optional("transport", TRANSPORT, TRANSPORT_DOC),
     optional("configurations", CONFIGURATIONS, "Replaces all headers; null removes them."),
+    optional("access", ACCESS, "Replaces all of it; null allows nothing."),
     optional("mcp_integration_id", Type::Text(128), "Kept and shown, and not used."),
 ];
 
@@ -79,6 +102,7 @@ const ITEM: &[Field] = &[
     required("auth_type", Type::OneOf(&["headers", "none"]), "Whether headers are sent."),
     required("transport", Type::OneOf(&["http"]), "Streamable HTTP."),
     required("configurations", Type::AnyObject, "`custom_headers`, with masked values."),
+    nullable("access", ACCESS, ACCESS_DOC),
     nullable("mcp_integration_id", Type::Text(128), "As it was given."),
     required("organisation_id", Type::Uuid, "The organisation."),
     nullable("workspace_id", Type::Uuid, "Where it is used."),
@@ -125,7 +149,7 @@ impl Resource for McpServer {
     const NAME: &'static str = "mcp-servers";
     const PATHS: [&'static str; 2] = ["/v1/mcp-servers", "/v1/mcp-servers/{id}"];
     const PREFIX: &'static str = "mcp-";
-    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id"];
+    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id", "access"];
     const SECRET: &'static [&'static str] = &["configurations"];
     const PAGE_SIZE: usize = 100;
     const CHANGED: Changed = Changed::Made;

@@ -7,7 +7,7 @@ use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
 use super::{
-    Gateway, control_plane, fine_tuning, models, options, realtime, responses_socket, session_tokens,
+    Gateway, control_plane, fine_tuning, mcp, models, options, realtime, responses_socket, session_tokens,
 };
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
@@ -60,6 +60,9 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         Ok(Admission::Batches(call)) => {
             Box::pin(batches::serve(gateway, session, &mut ctx.request, call)).await
         }
+        Ok(Admission::Mcp(body, server)) => {
+            Box::pin(mcp::serve(gateway, session, &mut ctx.request, &body, server.as_deref())).await
+        }
         Ok(Admission::ResponsesSocket) => {
             Box::pin(responses_socket::serve(gateway, session, &mut ctx.request)).await
         }
@@ -82,6 +85,8 @@ enum Admission {
     Control,
     /// The gateway itself, to OPTIONS.
     Options,
+    /// The gateway itself, as an MCP server; the slug of the only one behind it that is meant.
+    Mcp(Body, Option<String>),
     /// The gateway itself, with its list of models.
     Models(ModelQuery),
     /// The gateway itself, with its files and batches.
@@ -133,6 +138,10 @@ async fn admit_request(
             return Ok(Admission::SessionToken(body, shape));
         }
         Plane::Options => return Ok(Admission::Options),
+        Plane::Mcp { body, server } => {
+            let body = read_body(gateway, session, ctx, body).await?;
+            return Ok(Admission::Mcp(body, server));
+        }
         Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };

@@ -11,6 +11,7 @@ mod fast_path;
 mod fine_tuning;
 mod first_bytes;
 mod listener;
+mod mcp;
 mod models;
 mod native;
 mod options;

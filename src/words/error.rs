@@ -76,6 +76,8 @@ pub enum Kind {
     ProxyUnreachable,
     InvalidResponse,
     CredentialsUnavailable,
+    /// A tool, or its MCP server, reports in a complete response that it failed.
+    ToolFailed,
     Draining,
     TooManyConnections,
     MemoryLimit,
@@ -180,6 +182,7 @@ impl Kind {
             Kind::ProxyUnreachable => row(502, "upstream_error", "api_error", "proxy_unreachable"),
             Kind::InvalidResponse => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
             Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
+            Kind::ToolFailed => row(502, "upstream_error", "api_error", "tool_failed"),
             Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
             Kind::MemoryLimit => row(503, "server_error", "overloaded_error", "memory_limit"),
             Kind::TargetBusy => row(503, "server_error", "overloaded_error", "target_busy"),
@@ -538,6 +541,7 @@ impl Error {
             | Kind::ProxyUnreachable
             | Kind::InvalidResponse
             | Kind::CredentialsUnavailable
+            | Kind::ToolFailed
             | Kind::TooManyConnections
             | Kind::MemoryLimit
             | Kind::TargetBusy

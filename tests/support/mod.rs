@@ -12,6 +12,7 @@ pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod gateway;
 pub(crate) mod machine;
+pub(crate) mod mcp_fake;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod pebble;
@@ -30,6 +31,7 @@ pub(crate) mod rng;
 #[path = "../../src/motion/batch/blobs/s3_server.rs"]
 pub(crate) mod s3_server;
 pub(crate) mod schemas;
+pub(crate) mod sdk_server;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod small_disk;

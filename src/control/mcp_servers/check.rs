@@ -9,6 +9,7 @@ use memory::net::outbound::origin::Origin;
 use serde_json::{Map, Value, json};
 use words::config::read::Problems;
 use words::error::Error;
+use words::settings::ModelPattern;
 
 /// What stands for a secret in responses; in an update, for the secret that is there.
 const MASK: &str = "*****";
@@ -37,7 +38,24 @@ const RESERVED: [&str; 13] = [
 pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
     let problems = Problems::default();
     connect(&call.body, body, &call.snapshot.hosts, &problems);
+    check_access(&call.body, &problems);
     if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
+}
+
+/// A pattern that is none would allow, or deny, nothing.
+fn check_access(sent: &Map<String, Value>, problems: &Problems) {
+    for (kind, rules) in sent.get("access").and_then(Value::as_object).into_iter().flatten() {
+        for list in ["allow", "deny"] {
+            let patterns = rules.get(list).and_then(Value::as_array).into_iter().flatten();
+            let bad = patterns.enumerate().filter(|(_, pattern)| {
+                pattern.as_str().is_none_or(|pattern| ModelPattern::parse(pattern).is_none())
+            });
+            for (at, _) in bad {
+                let why = "must be 1 to 256 characters without spaces, with at most one *";
+                problems.push(format!("access.{kind}.{list}[{at}]"), None, why);
+            }
+        }
+    }
 }
 
 fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &HostRules, problems: &Problems) {

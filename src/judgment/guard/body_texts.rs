@@ -8,6 +8,7 @@
 
 mod calls;
 mod google;
+mod json_rpc;
 mod others;
 mod request;
 mod turns;
@@ -35,6 +36,8 @@ pub enum Reading {
     /// the last one's.
     AnyRequest,
     Response,
+    /// A message of the Model Context Protocol, which the gateway has written.
+    JsonRpc,
 }
 
 /// What was read of one body.
@@ -95,6 +98,7 @@ impl BodyTexts {
                 }
                 Reading::AnyRequest => reader.any_request(&body),
                 Reading::Response => reader.response(&body),
+                Reading::JsonRpc => reader.json_rpc(&body),
             }
         }
         reader.found

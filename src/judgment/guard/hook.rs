@@ -393,7 +393,10 @@ impl HookSet {
     /// if they have a text.
     pub fn applies(&self, operation: Operation) -> bool {
         let has_text = match operation {
-            Operation::ResponsesGet | Operation::ResponsesInputItems | Operation::Passthrough => true,
+            Operation::ResponsesGet
+            | Operation::ResponsesInputItems
+            | Operation::McpCall
+            | Operation::Passthrough => true,
             operation => operation.is_chat() || operation == Operation::PromptCompletions,
         };
         match self.phase {

@@ -57,6 +57,8 @@ impl Needs {
             | Operation::Speech
             | Operation::Moderations
             | Operation::Rerank
+            // The arguments of a tool.
+            | Operation::McpCall
             // The generic endpoint: where its body is read.
             | Operation::Passthrough => Self::Text,
             // Which model a batch is for is in the file that it names.

@@ -219,6 +219,7 @@ impl Subject {
     fn reading(&self) -> Reading {
         let has_shape = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
         match (self.phase, self.operation) {
+            (_, Operation::McpCall) => Reading::JsonRpc,
             (HookPhase::After, _) => Reading::Response,
             // Not where it is too deep, or so ambiguous that it is refused.
             (_, Operation::Passthrough) if self.ambiguous.is_none() && !has_shape => Reading::AnyRequest,

@@ -87,6 +87,11 @@ pub enum Plane {
     Data {
         body: Option<BodyReading>,
     },
+    /// The gateway itself responds, as an MCP server. `server`: the only one that is meant.
+    Mcp {
+        body: BodyReading,
+        server: Option<String>,
+    },
 }
 
 impl<'a> RequestHead<'a> {
@@ -131,6 +136,7 @@ impl<'a> RequestHead<'a> {
     pub fn check_scope(&self, plane: &Plane, client: &ClientIdentity) -> Result<(), Error> {
         match plane {
             Plane::Control | Plane::Options => Ok(()),
+            Plane::Mcp { .. } => client.require(Scope::McpInvoke),
             Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
             Plane::Models(_)
             | Plane::Files
@@ -181,6 +187,18 @@ impl<'a> RequestHead<'a> {
         }
     }
 
+    /// # Errors
+    /// 413 for a body that is too long.
+    fn mcp(&self) -> Result<Plane, Error> {
+        let limit = self.snapshot.settings.limits.max_body_bytes;
+        let body =
+            BodyReading { limit, length: content_length(self.headers), content: BodyContent::JsonObject };
+        body.check_size(body.length.unwrap_or_default())?;
+        let below = self.uri.path().get(self.endpoint.path_offset..).unwrap_or_default();
+        let server = below.split_once('/').map(|(_, slug)| slug.to_owned()).filter(|slug| !slug.is_empty());
+        Ok(Plane::Mcp { body, server })
+    }
+
     /// The plane that handles the request, and how the body must be read. Call it only for authenticated clients.
     ///
     /// # Errors
@@ -204,6 +222,11 @@ impl<'a> RequestHead<'a> {
         if is_options {
             return Ok(Plane::Options);
         }
+        if self.endpoint.operation == Operation::Mcp && *self.method != Method::POST {
+            // The stateless era has no other, and the one before it allows servers to have no stream and no end of a session.
+            let method = self.method;
+            return Err(Error::method_not_allowed(format!("{method} is not for {path}, which takes POST.")));
+        }
         if !takes(self.method, path, &self.endpoint) {
             let method = self.method;
             let allowed = allowed_methods(path);
@@ -213,6 +236,9 @@ impl<'a> RequestHead<'a> {
         }
         connection_header::check(self.headers)?;
         key_places::check(self)?;
+        if self.endpoint.operation == Operation::Mcp {
+            return self.mcp();
+        }
         if responses_socket::is_requested(self) {
             return Ok(Plane::ResponsesSocket);
         }

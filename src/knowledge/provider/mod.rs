@@ -28,6 +28,7 @@ mod fitting;
 pub mod gemini;
 pub mod google;
 pub mod key;
+pub mod mcp;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_compatible;
 mod openai_models;

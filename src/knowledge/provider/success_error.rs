@@ -13,7 +13,7 @@ pub fn read(dialect: Dialect, body: &[u8]) -> ProviderError {
     match dialect {
         Dialect::Anthropic => anthropic::error_in_success(text),
         Dialect::Google => google(text),
-        Dialect::OpenAi | Dialect::Responses => openai_chat::error_in_success(text),
+        Dialect::OpenAi | Dialect::Responses | Dialect::Mcp => openai_chat::error_in_success(text),
     }
 }
 
@@ -24,7 +24,7 @@ pub fn instead_of_result(dialect: Dialect, body: &[u8]) -> Option<ProviderError>
             openai_chat::error_instead_of_result(std::str::from_utf8(body).ok()?)
         }
         // Theirs have a type or a member that is read as an error wherever it is.
-        Dialect::Anthropic | Dialect::Google => None,
+        Dialect::Anthropic | Dialect::Google | Dialect::Mcp => None,
     }
 }
 

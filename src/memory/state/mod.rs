@@ -22,6 +22,7 @@ pub mod large_work;
 pub mod learned_forms;
 pub mod lifecycle;
 pub mod mcp_servers;
+pub mod mcp_sessions;
 pub mod metrics;
 pub mod model_lists;
 pub mod node;
@@ -59,6 +60,7 @@ use large_work::LargeWork;
 use learned_forms::LearnedForms;
 use lifecycle::Lifecycle;
 use mcp_servers::McpServers;
+use mcp_sessions::McpSessions;
 use metrics::Metrics;
 use model_lists::ModelLists;
 use node::Node;
@@ -103,6 +105,8 @@ pub struct Shared {
     /// Fetches the keys of the identity provider (`auth.jwt`).
     pub jwks: JwksFetcher,
     pub mcp_servers: McpServers,
+    /// Of servers that clients use through the gateway.
+    pub mcp_sessions: McpSessions,
     pub targets: TargetRegistry,
     /// The places at targets that take only so many attempts at a time.
     pub slots: SlotRegistry,
@@ -171,6 +175,7 @@ impl Shared {
             credentials,
             jwks,
             mcp_servers,
+            mcp_sessions: McpSessions::default(),
             targets,
             slots: SlotRegistry::default(),
             sticky_sessions: StickySessions::default(),
@@ -232,6 +237,7 @@ impl Shared {
         self.dns.drop_expired();
         self.credentials.drop_expired();
         self.mcp_servers.drop_expired();
+        self.mcp_sessions.drop_expired();
         self.sticky_sessions.drop_expired(now);
         self.kept_items.drop_expired();
         self.learned_forms.drop_expired();

@@ -14,7 +14,9 @@ use judgment::route::admission::allowed_methods;
 use judgment::route::request_mode::RequestMode;
 use memory::net::inbound::unread_bodies::{DRAIN_TIMEOUT, UnreadBodies};
 use pingora_core::protocols::http::HttpTask;
+use words::api::Dialect;
 use words::api::error_body::ErrorView;
+use words::api::mcp::envelope;
 use words::api::operation::Operation;
 use words::error::{Error, Kind};
 use words::json::splice::append_member;
@@ -40,7 +42,13 @@ pub async fn send<D: Downstream>(
     let is_prompt = ctx.api.operation == Operation::PromptCompletions && ctx.api.mode == RequestMode::Api;
     let view = ErrorView::from(&error).with_request_id(&ctx.span.trace_id).with_failure_status(is_prompt);
     let body = view.body(ctx.api.dialect);
+    let body = match ctx.reply.message_id.as_deref().filter(|_| ctx.api.dialect == Dialect::Mcp) {
+        Some(id) => envelope::with_id(body, id),
+        None => body,
+    };
     let results = error.hook_results.as_ref().map(|results| results.json.as_str());
+    // JSON-RPC has no place for them.
+    let results = results.filter(|_| ctx.api.dialect != Dialect::Mcp);
     let with_results = results.and_then(|results| append_member(&body, "hook_results", results));
     let body = Bytes::from(with_results.unwrap_or(body));
     let unread = !downstream.body_is_complete();
@@ -79,6 +87,9 @@ fn parts(
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
+        if ctx.api.dialect == Dialect::Mcp && matches!(error.kind, Kind::Unauthorized | Kind::KeyExpired) {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(allow) = allow {
             header_edit::insert_str(headers, header::ALLOW, &allow);
         }

@@ -50,7 +50,8 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     } else {
         state.upstream_time(now)
     };
-    let is_cut = error.as_ref().is_some_and(|error| error.kind != Kind::HooksFailed);
+    let is_cut =
+        error.as_ref().is_some_and(|error| !matches!(error.kind, Kind::HooksFailed | Kind::ToolFailed));
     let observed = std::mem::take(&mut ctx.observers).into_summary(attempt.as_deref());
     if let Some(attempt) = &attempt {
         noted.attempt_responded(attempt, &observed, client.sent_status().is_some(), is_cut);
@@ -91,6 +92,7 @@ const fn is_of_provider(kind: Kind) -> bool {
         kind,
         Kind::Unreachable
             | Kind::InvalidResponse
+            | Kind::ToolFailed
             | Kind::UpstreamTimeout
             | Kind::ProxyRefused
             | Kind::ProxyUnreachable

@@ -22,7 +22,7 @@ pub(super) fn bytes(operation: Operation, has_events: bool) -> Bytes {
         Dialect::Google => EMPTY_LINE,
         Dialect::Anthropic if operation == Operation::Messages => PING,
         Dialect::Responses if has_events => EVENT,
-        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => COMMENT,
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Mcp => COMMENT,
     }
 }
 

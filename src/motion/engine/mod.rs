@@ -35,6 +35,7 @@ mod limit_headers;
 pub mod limit_holds;
 pub mod limit_preview;
 mod limit_refusal;
+pub mod mcp;
 pub mod memory_downstream;
 pub mod model_list;
 mod model_result;

@@ -162,7 +162,7 @@ impl Planner {
     }
 
     /// What keeps the bodies of a request, where the operator wants them in logs or spans and the client does not refuse it.
-    fn capture(&self, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
+    pub(super) fn capture(&self, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
         let shared = &self.engine.shared;
         let logs = &ctx.snapshot.settings.logs;
         let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);

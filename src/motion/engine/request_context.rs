@@ -66,6 +66,10 @@ pub struct ReplyForm {
     pub is_http10: bool,
     /// What hooks found on the request, for the body of a provider's error: the JSON of `hook_results`.
     pub hook_results: Option<Box<str>>,
+    /// What is said in `x-gateway-warnings` of a response of the gateway to an MCP client.
+    pub warnings: Vec<String>,
+    /// The id of the MCP client's message, for the error that it gets: JSON text.
+    pub message_id: Option<Box<str>>,
 }
 
 /// What is special about a request that came over no connection.

@@ -160,12 +160,18 @@ impl UsageEstimate {
     }
 }
 
-/// Whether it only ends or deletes something, which costs nothing: with a budget that is spent, what costs something must still be stopped.
+/// Whether it only ends or deletes something, or calls what has no price, which costs nothing: with a budget that is spent, what costs something must still be stopped.
 pub(super) fn manages(operation: Operation) -> bool {
     use Operation as O;
     matches!(
         operation,
-        O::ResponsesCancel | O::ResponsesDelete | O::BatchesCancel | O::FineTuningCancel | O::FilesDelete
+        O::ResponsesCancel
+            | O::ResponsesDelete
+            | O::BatchesCancel
+            | O::FineTuningCancel
+            | O::FilesDelete
+            // A tool has no price.
+            | O::McpCall
     )
 }
 

@@ -5,6 +5,7 @@
 //! not made here; it passes unchanged.
 
 mod google_error;
+mod mcp_error;
 
 use super::Dialect;
 use super::chat::ProviderError;
@@ -111,6 +112,7 @@ impl<'a> ErrorView<'a> {
             }
             Dialect::Anthropic => self.anthropic_body(self.request_id),
             Dialect::Google => google_error::body(self),
+            Dialect::Mcp => mcp_error::body(self),
         }
     }
 
@@ -119,7 +121,7 @@ impl<'a> ErrorView<'a> {
     /// Responses API numbers them from 0.
     pub fn event(&self, dialect: Dialect, events: u64, out: &mut Vec<u8>) {
         match dialect {
-            Dialect::OpenAi | Dialect::Google => write_event(out, None, &self.body(dialect)),
+            Dialect::OpenAi | Dialect::Google | Dialect::Mcp => write_event(out, None, &self.body(dialect)),
             Dialect::Anthropic => write_event(out, Some("error"), &self.anthropic_body(None)),
             Dialect::Responses => {
                 self.responses_error(events, out);

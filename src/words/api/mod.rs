@@ -13,6 +13,7 @@ pub mod error_class;
 pub mod error_names;
 pub mod gemini;
 pub mod input_reach;
+pub mod mcp;
 pub mod messages;
 pub mod model_facts;
 pub mod model_list;
@@ -45,4 +46,6 @@ pub enum Dialect {
     Responses,
     /// Google's Gemini API.
     Google,
+    /// JSON-RPC of the Model Context Protocol.
+    Mcp,
 }

@@ -197,6 +197,10 @@ pub enum Operation {
     GeminiModelsGet,
     /// A stored prompt's chat or completion. It becomes one of those before it is routed.
     PromptCompletions,
+    /// A message of an MCP client that the gateway itself responds to.
+    Mcp,
+    /// A message of an MCP client that a server responds to: a call of a tool, or what is read of a resource or a prompt.
+    McpCall,
     Passthrough,
 }
 

@@ -12,6 +12,6 @@ pub const ANTHROPIC: HeaderName = HeaderName::from_static("request-id");
 pub const fn header_of(dialect: Dialect) -> HeaderName {
     match dialect {
         Dialect::Anthropic => ANTHROPIC,
-        Dialect::OpenAi | Dialect::Responses | Dialect::Google => OPENAI,
+        Dialect::OpenAi | Dialect::Responses | Dialect::Google | Dialect::Mcp => OPENAI,
     }
 }

@@ -34,6 +34,11 @@ impl Error {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::InvalidResponse, message) }
     }
 
+    /// For the log: the client gets the response that reports it.
+    pub fn tool_failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::ToolFailed, message)
+    }
+
     /// 502: the token or temporary credentials for a provider could not be fetched.
     pub fn credentials_unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::CredentialsUnavailable, message) }

@@ -68,6 +68,11 @@ impl Endpoint {
         if is_gemini || below_version.starts_with("publishers/") || below_version.starts_with("projects/") {
             return Self::find_gemini(method, path, below_version);
         }
+        if let Some(offset) = mcp_offset(path) {
+            let operation = Operation::Mcp;
+            let mode = RequestMode::new(operation, false);
+            return Self { operation, mode, form: PathForm::Plain, path_offset: offset, model: None };
+        }
         let below_proxy = below_version.strip_prefix("proxy/");
         let relative = below_proxy.unwrap_or(below_version);
         let operation = Operation::find(method, relative);
@@ -174,6 +179,14 @@ impl Endpoint {
     }
 }
 
+/// Where `mcp` or `mcp/{server}` begins, the paths for MCP clients: whatever the method is.
+fn mcp_offset(path: &str) -> Option<usize> {
+    let below = below_version(path).or_else(|| path.strip_prefix('/'))?;
+    let server = below.strip_prefix("mcp")?;
+    let is_one = server.is_empty() || server.strip_prefix('/').is_some_and(|slug| !slug.contains('/'));
+    is_one.then_some(path.len() - below.len())
+}
+
 fn is_slug(publisher: &str) -> bool {
     publisher.starts_with('@') || publisher.starts_with("%40")
 }
@@ -185,6 +198,9 @@ const PASSED_ON: [Method; 6] =
 /// The methods that a path takes, as `Allow` lists them.
 pub fn allowed_methods(path: &str) -> String {
     let endpoint = Endpoint::find(&Method::OPTIONS, path);
+    if endpoint.operation == Operation::Mcp {
+        return "POST, OPTIONS".to_owned();
+    }
     let passed_on = PASSED_ON.iter().filter(|method| takes(method, path, &endpoint));
     passed_on.map(Method::as_str).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ")
 }
@@ -233,6 +249,11 @@ mod tests {
             ("/v1/proxy/", Operation::Passthrough, RequestMode::Passthrough, 10),
             ("/v1/", Operation::Passthrough, RequestMode::Passthrough, 4),
             ("/v2/chat/completions", Operation::Passthrough, RequestMode::Passthrough, 20),
+            ("/mcp", Operation::Mcp, RequestMode::Api, 1),
+            ("/mcp/tools", Operation::Mcp, RequestMode::Api, 1),
+            ("/v1/mcp", Operation::Mcp, RequestMode::Api, 4),
+            ("/mcp/a/b", Operation::Passthrough, RequestMode::Passthrough, 8),
+            ("/v1/mcp-servers", Operation::Passthrough, RequestMode::Passthrough, 4),
         ] {
             let wanted =
                 Endpoint { operation, mode, form: PathForm::Plain, path_offset: offset, model: None };

@@ -7,6 +7,7 @@
 use super::RequestHead;
 use http::header::{HOST, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Uri};
+use words::api::operation::Operation;
 use words::error::Error;
 
 impl RequestHead<'_> {
@@ -15,7 +16,11 @@ impl RequestHead<'_> {
     /// that only read pass: their pages cannot read the response.
     pub fn check_origin(&self) -> Result<(), Error> {
         let reads = matches!(*self.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if self.snapshot.service_keys.are_required() || (reads && !self.headers.contains_key(UPGRADE)) {
+        // The protocol demands it of each server, with keys or without.
+        let is_mcp = self.endpoint.operation == Operation::Mcp;
+        if !is_mcp
+            && (self.snapshot.service_keys.are_required() || (reads && !self.headers.contains_key(UPGRADE)))
+        {
             return Ok(());
         }
         let cors = self.snapshot.settings.cors.as_ref();
@@ -27,7 +32,7 @@ impl RequestHead<'_> {
             Ok(())
         } else {
             Err(Error::forbidden(
-                "This gateway demands no key, so it takes no requests from pages of other origins. List the page's origin in \
+                "This gateway takes no such requests from pages of other origins, because it demands no key or because this is an MCP endpoint. List the page's origin in \
                  the settings' cors.origins to let it call.",
             )
             .with_param("origin"))

@@ -47,8 +47,8 @@ impl ErrorResponseTranslation {
         let text = std::str::from_utf8(body).ok()?.trim();
         match (self.dialect, self.provider) {
             (Dialect::OpenAi | Dialect::Responses, "openai") | (Dialect::Anthropic, "anthropic") => None,
-            // Only Google has Google's shape.
-            (Dialect::Google, _) => None,
+            // Only Google has Google's shape, and JSON-RPC has no vendors.
+            (Dialect::Google | Dialect::Mcp, _) => None,
             (Dialect::OpenAi | Dialect::Responses, _) => with_openai_names(text, error),
             (Dialect::Anthropic, _) => with_anthropic_names(text, error, Some(&self.request_id)),
         }
@@ -84,6 +84,9 @@ fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
         Dialect::Google => {
             let has_code = error.code.is_some_and(|code| code.read::<u16>().is_some());
             error.message.is_some() && error.status.is_some() && has_code
+        }
+        Dialect::Mcp => {
+            error.message.is_some() && error.code.is_some_and(|code| code.read::<i64>().is_some())
         }
         Dialect::Anthropic => {
             outer.kind.as_deref() == Some("error") && error.message.is_some() && error.kind.is_some()

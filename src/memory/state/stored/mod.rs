@@ -10,6 +10,7 @@
 //! the operator: its hosts are checked as a client's are, and it never uses the machine's identity.
 
 mod compile;
+pub mod mcp_servers;
 pub mod prompts;
 mod saved_models;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use imbl::{HashMap, OrdSet};
 use jiff::Timestamp;
 use knowledge::price::OwnPrices;
 use knowledge::prompt::{PromptLibrary, PromptSet};
+use mcp_servers::{StoredMcpServer, compile_mcp_server};
 use prompts::PromptCompiler;
 use saved_models::SavedModels;
 use std::collections::BTreeSet;
@@ -49,6 +51,7 @@ pub struct Stored {
     configs: HashMap<Uuid, Arc<Config>>,
     models: SavedModels,
     guardrails: HashMap<Uuid, Arc<Hook>>,
+    mcp_servers: HashMap<Uuid, Arc<StoredMcpServer>>,
     /// By workspace; only of those that have some.
     default_guardrails: HashMap<Uuid, DefaultGuardrails>,
     /// Records that could not be compiled.
@@ -94,7 +97,7 @@ impl Stored {
                     let children = catalog.children(change.kind, change.id);
                     routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-                Kind::Config | Kind::ModelName | Kind::Guardrail | Kind::Workspace => {
+                Kind::Config | Kind::ModelName | Kind::Guardrail | Kind::McpServer | Kind::Workspace => {
                     routing.insert((change.kind, change.id));
                 }
                 _ => prompts.note(&change),
@@ -140,6 +143,16 @@ impl Stored {
                             true
                         }
                         None => self.guardrails.remove(id).is_some(),
+                    }
+                }
+                Kind::McpServer => {
+                    let compiled = record.map(|record| compile_mcp_server(record, env.store, env.hosts));
+                    match self.usable_one((*kind, *id), record, compiled) {
+                        Some(server) => {
+                            self.mcp_servers.insert(*id, Arc::new(server));
+                            true
+                        }
+                        None => self.mcp_servers.remove(id).is_some(),
                     }
                 }
                 Kind::ModelName => {
@@ -271,6 +284,16 @@ impl Stored {
     pub fn configs(&self, workspace: Option<Uuid>) -> impl Iterator<Item = (&str, &Arc<Config>)> {
         self.usable(Kind::Config, workspace)
             .filter_map(|record| Some((record.slug.as_deref()?, self.configs.get(&record.id)?)))
+    }
+
+    /// The MCP servers that a client of `workspace` may use, by slug.
+    pub fn mcp_servers(&self, workspace: Option<Uuid>) -> Vec<Arc<StoredMcpServer>> {
+        let workspace = workspace.or_else(|| self.default_workspace());
+        let usable = self.usable(Kind::McpServer, workspace);
+        let mut found: Vec<_> =
+            usable.filter_map(|record| self.mcp_servers.get(&record.id).cloned()).collect();
+        found.sort_by(|one, other| (&one.slug, one.id).cmp(&(&other.slug, other.id)));
+        found
     }
 
     fn usable(&self, kind: Kind, workspace: Option<Uuid>) -> impl Iterator<Item = &Arc<Record>> {

@@ -73,6 +73,8 @@ impl Operation {
             Self::Models | Self::GeminiModels => "listModels",
             Self::ModelsGet | Self::GeminiModelsGet => "retrieveModel",
             Self::Realtime => "realtime",
+            Self::Mcp => "mcp",
+            Self::McpCall => "mcpCall",
             Self::Passthrough => "proxy",
         }
     }

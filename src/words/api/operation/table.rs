@@ -335,6 +335,9 @@ pub(super) const TABLE: &[Row] = &[
         billing: Billing::Tokens,
         ..json(Operation::PromptCompletions, "prompts/*/completions", "prompt_completions")
     },
+    // Both at both paths; the method of the message tells them apart.
+    Row { dialect: Dialect::Mcp, ..json(Operation::Mcp, "mcp", "mcp") },
+    Row { dialect: Dialect::Mcp, hedgeable: false, ..json(Operation::McpCall, "mcp/*", "mcp_call") },
     PASSTHROUGH,
 ];
 

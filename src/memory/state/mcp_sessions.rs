@@ -1,0 +1,172 @@
+//! What the gateway keeps of the MCP servers that clients use through it: the era and session of each, and its lists for a short time.
+//!
+//! Opens nothing: who needs a session that is not there makes it (`engine::mcp`), one for each server at a time.
+
+use http::HeaderValue;
+use moka::sync::Cache;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+use words::api::mcp::era::McpEra;
+
+/// The most servers, and for how long after the last use of each.
+const MAX_SERVERS: u64 = 1024;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// How long a list is used.
+pub const LIST_TIME_TO_LIVE: Duration = Duration::from_secs(60);
+/// How long a failure to list is remembered, so that a server that is down is not called by each list of all.
+const FAILURE_TIME_TO_LIVE: Duration = Duration::from_secs(5);
+
+/// How a server is spoken to.
+#[derive(Debug, Clone)]
+pub struct McpSession {
+    pub era: McpEra,
+    /// The version both agreed on.
+    pub version: String,
+    /// `Mcp-Session-Id`, where the server keeps sessions.
+    pub id: Option<HeaderValue>,
+    /// The JSON of its capabilities.
+    pub capabilities: String,
+}
+
+/// Which list of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpList {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+/// The items of a list, each the JSON text that the server has sent.
+pub type McpItems = Arc<[Box<str>]>;
+
+type Listed = Arc<OnceCell<Result<McpItems, String>>>;
+
+/// What is kept of one server.
+#[derive(Debug, Default)]
+pub struct McpUpstream {
+    session: Mutex<Arc<OnceCell<Arc<McpSession>>>>,
+    lists: Mutex<Vec<(McpList, Instant, Listed)>>,
+}
+
+impl McpUpstream {
+    /// The place of its session, which is empty until one is made.
+    pub fn session(&self) -> Arc<OnceCell<Arc<McpSession>>> {
+        Arc::clone(&self.session.lock())
+    }
+
+    /// Forgets a session that is lost. Another one that was made meanwhile stays.
+    pub fn forget(&self, lost: &Arc<McpSession>) {
+        let mut session = self.session.lock();
+        if session.get().is_some_and(|current| Arc::ptr_eq(current, lost)) {
+            *session = Arc::default();
+        }
+    }
+
+    /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
+    pub fn list(&self, list: McpList, max_age: Duration, now: Instant) -> Listed {
+        let mut lists = self.lists.lock();
+        let found = lists.iter().position(|(kind, ..)| *kind == list);
+        if let Some((_, made, cell)) = found.and_then(|at| lists.get(at)) {
+            let max_age = match cell.get() {
+                Some(Err(_)) => max_age.min(FAILURE_TIME_TO_LIVE),
+                // One that is being fetched is as good as new.
+                None => Duration::MAX,
+                Some(Ok(_)) => max_age,
+            };
+            if now.saturating_duration_since(*made) < max_age {
+                return Arc::clone(cell);
+            }
+        }
+        if let Some(at) = found {
+            lists.swap_remove(at);
+        }
+        let cell = Listed::default();
+        lists.push((list, now, Arc::clone(&cell)));
+        cell
+    }
+}
+
+/// All servers that were used lately.
+#[derive(Debug)]
+pub struct McpSessions {
+    servers: Cache<(Uuid, u64), Arc<McpUpstream>>,
+    next_id: AtomicU64,
+}
+
+impl Default for McpSessions {
+    fn default() -> Self {
+        let servers = Cache::builder().max_capacity(MAX_SERVERS).time_to_idle(IDLE_TIMEOUT).build();
+        Self { servers, next_id: AtomicU64::new(1) }
+    }
+}
+
+impl McpSessions {
+    /// The server with this id and revision of its record.
+    pub fn of(&self, id: Uuid, revision: u64) -> Arc<McpUpstream> {
+        self.servers.get_with((id, revision), Arc::default)
+    }
+
+    /// The id of the next request to a server: no two of a process are equal.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Drops what was not used for long.
+    pub fn drop_expired(&self) {
+        self.servers.run_pending_tasks();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Arc<McpSession> {
+        Arc::new(McpSession {
+            era: McpEra::Sessions,
+            version: "2025-11-25".to_owned(),
+            id: None,
+            capabilities: "{}".to_owned(),
+        })
+    }
+
+    #[test]
+    fn only_the_session_that_is_lost_is_forgotten() {
+        let upstream = McpUpstream::default();
+        let first = session();
+        upstream.session().set(Arc::clone(&first)).unwrap();
+        upstream.forget(&session());
+        assert!(upstream.session().get().is_some());
+        upstream.forget(&first);
+        assert!(upstream.session().get().is_none());
+        let second = session();
+        upstream.session().set(Arc::clone(&second)).unwrap();
+        upstream.forget(&first);
+        assert!(Arc::ptr_eq(upstream.session().get().unwrap(), &second));
+    }
+
+    #[test]
+    fn lists_are_kept_for_their_time_and_failures_shorter() {
+        let upstream = McpUpstream::default();
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let first = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, start);
+        assert!(
+            Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(100))),
+            "one at a time"
+        );
+        assert!(!Arc::ptr_eq(&first, &upstream.list(McpList::Prompts, LIST_TIME_TO_LIVE, start)));
+        first.set(Err("down".to_owned())).unwrap();
+        assert!(Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(4))));
+        let second = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(5));
+        assert!(!Arc::ptr_eq(&first, &second));
+        second.set(Ok(Arc::default())).unwrap();
+        assert!(Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(64))));
+        assert!(!Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(65))));
+    }
+}

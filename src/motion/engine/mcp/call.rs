@@ -1,0 +1,203 @@
+//! One call of a client to an MCP server, run by the engine: its limits, guardrails, timeout, circuit and record are those of any request.
+//!
+//! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
+
+use super::McpPeer;
+use super::peer::session_headers;
+use crate::engine::attempt_state::AttemptFacts;
+use crate::engine::limit_holds::reserve_request;
+use crate::engine::memory_downstream::MemoryDownstream;
+use crate::engine::named::LogHeaders;
+use crate::engine::observers::Observers;
+use crate::engine::orchestrator::Admitted;
+use crate::engine::planner::Planner;
+use crate::engine::request_context::RequestContext;
+use crate::engine::request_env::RequestEnv;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use judgment::route::admission::Endpoint;
+use judgment::route::admission::key_rules::KeyRules;
+use judgment::route::attempt::Request;
+use judgment::route::compiled::CompiledConfig;
+use judgment::route::mcp_target::compile_mcp;
+use judgment::route::plan::Plan;
+use memory::state::mcp_sessions::McpSession;
+use pingora::http::{RequestHeader, ResponseHeader};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use tokio::sync::watch;
+use words::api::body::Body;
+use words::api::mcp::envelope::{relayed_params, request};
+use words::api::mcp::message::McpMessage;
+use words::api::mcp::reply::{McpReply, member};
+use words::api::operation::Operation;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
+
+/// The largest response to a call, bytes.
+const MAX_RESPONSE: usize = 16 << 20;
+/// How the log and the metrics call what is no tool and has no name.
+const MAX_LABEL: usize = 256;
+
+/// A call.
+pub struct McpCall<'a> {
+    pub peer: &'a McpPeer,
+    pub message: &'a McpMessage<'a>,
+    /// The member of `params` that says what is called, and what the server calls that.
+    pub named: (&'static str, &'a str),
+    /// What the client calls it: the model of its record.
+    pub label: &'a str,
+    /// The client's.
+    pub headers: &'a HeaderMap,
+    /// Becomes true when the client leaves.
+    pub leaves: watch::Receiver<bool>,
+}
+
+/// The response to a call.
+pub struct McpAnswer {
+    /// With the gateway's headers.
+    pub header: Box<ResponseHeader>,
+    pub reply: McpReply,
+}
+
+/// Runs a call to its end.
+///
+/// # Errors
+/// Those of limits, and why there is no response.
+pub async fn call_mcp(
+    planner: &Planner,
+    ctx: &mut RequestContext,
+    call: &McpCall<'_>,
+) -> Result<McpAnswer, Error> {
+    name_client(ctx, call.headers)?;
+    ctx.api.operation = Operation::McpCall;
+    ctx.record.named.model = Some(label(call));
+    let snapshot = Arc::clone(&ctx.snapshot);
+    let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace())?);
+    let mut is_held = false;
+    loop {
+        let session = call.peer.session(&planner.engine, &snapshot).await.map_err(|why| {
+            let slug = &call.peer.server.slug;
+            Error::unreachable(format!("The MCP server {slug} cannot be used."), why)
+        })?;
+        let answer = send(planner, ctx, call, &config, &session, !is_held).await?;
+        let is_lost = answer.header.status == StatusCode::NOT_FOUND && session.id.is_some();
+        if !is_lost {
+            if answer.header.status == StatusCode::BAD_REQUEST {
+                // It may have been replaced by a server of another era: the next call finds out.
+                call.peer.upstream.forget(&session);
+            }
+            return Ok(answer);
+        }
+        call.peer.upstream.forget(&session);
+        if is_held {
+            return Ok(answer);
+        }
+        is_held = true;
+        begin_again(ctx);
+    }
+}
+
+/// Takes what the client's headers say of its request besides the call.
+fn name_client(ctx: &mut RequestContext, headers: &HeaderMap) -> Result<(), Error> {
+    let snapshot = Arc::clone(&ctx.snapshot);
+    let gateway_headers = GatewayHeaders::read(headers, &snapshot.settings.header_prefixes)?;
+    let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
+    let metadata = KeyRules::new(&client, &snapshot).metadata(&gateway_headers);
+    ctx.record.named.metadata = metadata.and_then(|text| RawValue::from_string(text.into_owned()).ok());
+    ctx.record.named.log = LogHeaders::of(&gateway_headers, snapshot.settings.logs.allow_ignore);
+    Ok(())
+}
+
+/// Sends a call within a session. `is_first`: what it may use is not held yet.
+async fn send(
+    planner: &Planner,
+    ctx: &mut RequestContext,
+    call: &McpCall<'_>,
+    config: &Arc<CompiledConfig>,
+    session: &McpSession,
+    is_first: bool,
+) -> Result<McpAnswer, Error> {
+    let engine = &planner.engine;
+    let id = engine.shared.mcp_sessions.next_id().to_string();
+    let params = relayed_params(call.message, session.era, Some(call.named));
+    let method = &*call.message.method;
+    let body = Body::parse(Bytes::from(request(&id, method, &params)));
+    let body = body.map_err(|why| Error::bad_request(why.to_string()))?;
+    ctx.load.held.set(body.bytes().len() * 2)?;
+    let uri = Uri::from_static("/mcp");
+    let mut endpoint = Endpoint::find(&Method::POST, uri.path());
+    endpoint.operation = Operation::McpCall;
+    let mut request = Request::new(endpoint, Method::POST, uri.clone(), Some(body));
+    (request.model, request.slug) = (Some(label(call)), None);
+    if is_first {
+        ctx.record.capture = planner.capture(ctx, &request);
+    }
+    let client = ctx.record.client.clone();
+    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None };
+    let mut plan = Plan::new(Arc::clone(config), request.model.clone());
+    let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
+    if is_first {
+        reserve_request(engine, ctx, &mut request, config, &first.0).await?;
+    }
+    let mut head = http::Request::new(());
+    (*head.method_mut(), *head.uri_mut()) = (Method::POST, uri);
+    *head.headers_mut() = session_headers(session, method, Some(call.named.1));
+    let (head, ()) = head.into_parts();
+    let mut downstream = MemoryDownstream::new(RequestHeader::from(head), None)
+        .with_limit(MAX_RESPONSE)
+        .leaving_with(call.leaves.clone());
+    let admitted = Box::new(Admitted { plan, request, env, first, prepared: None });
+    // Its own errors have no id either: what the client gets is made of them.
+    let message_id = ctx.reply.message_id.take();
+    let sent = engine.run(&mut downstream, ctx, admitted).await;
+    ctx.reply.message_id = message_id;
+    let response = downstream.into_response().filter(|_| sent.is_ok());
+    let Some((header, chunks, true)) = response else {
+        let incomplete =
+            || Error::invalid_response("The MCP server gave no complete response.", "incomplete");
+        return Err(ctx.failure.take().unwrap_or_else(incomplete));
+    };
+    if ctx.failure.is_none() && is_servers_own(header.status) {
+        let status = header.status.as_u16().to_string();
+        return Err(Error::invalid_response("The MCP server does not take the gateway's request.", status));
+    }
+    let reply = McpReply::find(&chunks.concat(), &id);
+    let reply =
+        reply.map_err(|why| Error::invalid_response("The MCP server's response cannot be used.", why))?;
+    if header.status.is_success() && reply.is_failure() {
+        ctx.failure = Some(Error::tool_failed(failure_text(&reply)));
+    }
+    Ok(McpAnswer { header, reply })
+}
+
+/// Whether a status of a server is between it and the gateway: to a client it would mean its own key, or another address.
+fn is_servers_own(status: StatusCode) -> bool {
+    let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    status.is_redirection() || is_refusal || status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+}
+
+fn label(call: &McpCall<'_>) -> String {
+    call.label.chars().take(MAX_LABEL).collect()
+}
+
+/// What a failure is about: the server's own words are in the response, and not in the log.
+fn failure_text(reply: &McpReply) -> String {
+    match reply {
+        McpReply::Result(_) => "The tool reports that it failed.".to_owned(),
+        McpReply::Error(error) => {
+            let code = member(error, "code").map(|code| code.get().to_owned()).unwrap_or_default();
+            format!("The MCP server reports the error {code}.")
+        }
+    }
+}
+
+/// The response of the first attempt goes to nobody.
+fn begin_again(ctx: &mut RequestContext) {
+    ctx.failure = None;
+    ctx.facts = AttemptFacts::default();
+    ctx.observers = Observers::default();
+    ctx.record.attempts.is_forwarded = false;
+    ctx.record.traffic.bytes_out = 0;
+    ctx.record.traffic.first_byte = None;
+}

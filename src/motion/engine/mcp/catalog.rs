@@ -1,0 +1,262 @@
+//! What a client may use of the MCP servers of its workspace, and under which names: one rule for lists and for calls.
+//!
+//! What the rule hides is unknown to a call as well. Items of servers pass as they are, but for their names.
+
+use super::McpPeer;
+use crate::engine::Engine;
+use futures_util::future::join_all;
+use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, McpItems, McpList};
+use memory::state::snapshot::SettingsSnapshot;
+use memory::state::stored::mcp_servers::{AccessRules, StoredMcpServer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use uuid::Uuid;
+use words::api::mcp::names;
+use words::json::Json;
+use words::json::write::ObjectWriter;
+
+/// A call of something that is not in a list has the list fetched again, where that is older.
+const MISS_AGE: Duration = Duration::from_secs(5);
+
+/// What has a name, or a URI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemKind {
+    Tool,
+    Prompt,
+    Resource,
+    Template,
+}
+
+/// Something of a server that a client may use.
+#[derive(Debug, Clone)]
+pub struct FoundItem {
+    pub peer: McpPeer,
+    /// As its server calls it.
+    pub own_name: String,
+}
+
+/// Why there is nothing of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFound {
+    /// There is none, or the client may not use it.
+    Unknown,
+    /// The server that may have it cannot be listed: its slug, and why.
+    Unlisted(String, String),
+}
+
+/// The servers that a client sees.
+#[derive(Debug)]
+pub struct McpCatalog {
+    peers: Vec<McpPeer>,
+    /// Whether names begin with the server's.
+    is_prefixed: bool,
+}
+
+impl ItemKind {
+    const fn list(self) -> McpList {
+        match self {
+            Self::Tool => McpList::Tools,
+            Self::Prompt => McpList::Prompts,
+            Self::Resource => McpList::Resources,
+            Self::Template => McpList::Templates,
+        }
+    }
+
+    const fn rules(self, server: &StoredMcpServer) -> &AccessRules {
+        match self {
+            Self::Tool => &server.tools,
+            Self::Prompt => &server.prompts,
+            Self::Resource | Self::Template => &server.resources,
+        }
+    }
+
+    /// The member that has its name.
+    const fn member(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+            Self::Template => "uriTemplate",
+        }
+    }
+
+    /// URIs are the servers' own, and stay as they are.
+    const fn is_named(self) -> bool {
+        matches!(self, Self::Tool | Self::Prompt)
+    }
+}
+
+impl McpCatalog {
+    /// The servers of a workspace. `only`: the one with this slug. `None`: there is none of that slug, or nothing of it is allowed.
+    pub fn find(
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        workspace: Option<Uuid>,
+        only: Option<&str>,
+    ) -> Option<Self> {
+        let is_wanted = |server: &StoredMcpServer| {
+            let is_open =
+                !(server.tools.is_empty() && server.prompts.is_empty() && server.resources.is_empty());
+            is_open && only.is_none_or(|only| only == server.slug)
+        };
+        let servers = snapshot.stored.mcp_servers(workspace).into_iter().filter(|server| is_wanted(server));
+        let mut peers: Vec<McpPeer> = Vec::new();
+        for server in servers {
+            // Two with one name would be one to clients: the first counts.
+            let part = names::server_part(&server.slug);
+            if peers.iter().all(|peer| names::server_part(&peer.server.slug) != part) {
+                peers.push(McpPeer::new(engine, server));
+            }
+        }
+        (only.is_none() || !peers.is_empty()).then_some(Self { peers, is_prefixed: only.is_none() })
+    }
+
+    /// Whether any of the servers allows something of this kind.
+    pub fn may_have(&self, kind: ItemKind) -> bool {
+        self.peers.iter().any(|peer| !kind.rules(&peer.server).is_empty())
+    }
+
+    /// The items that the client may use, sorted by their names, as JSON; and the servers that could not be listed, with why.
+    pub async fn items(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        kind: ItemKind,
+    ) -> (Vec<String>, Vec<String>) {
+        let open = self.peers.iter().filter(|peer| !kind.rules(&peer.server).is_empty());
+        let lists =
+            open.map(async |peer| (peer, peer.items(engine, snapshot, kind.list(), LIST_TIME_TO_LIVE).await));
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
+        let mut failed = Vec::new();
+        for (peer, list) in join_all(lists).await {
+            match list {
+                Ok(items) => {
+                    for (name, item) in self.usable(peer, kind, &items) {
+                        found.entry(name).or_insert_with(|| item.written(kind));
+                    }
+                }
+                Err(why) => failed.push(format!("{}: not listed, {why}", peer.server.slug)),
+            }
+        }
+        (found.into_values().collect(), failed)
+    }
+
+    /// What a client calls by this name.
+    ///
+    /// # Errors
+    /// [`NotFound`].
+    pub async fn item(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<FoundItem, NotFound> {
+        let is_possible = |peer: &&McpPeer| {
+            let is_of = !self.is_prefixed
+                || !kind.is_named()
+                || names::server_of(name) == Some(&*names::server_part(&peer.server.slug));
+            is_of && !kind.rules(&peer.server).is_empty()
+        };
+        let mut unlisted = None;
+        for peer in self.peers.iter().filter(is_possible) {
+            for max_age in [LIST_TIME_TO_LIVE, MISS_AGE] {
+                match peer.items(engine, snapshot, kind.list(), max_age).await {
+                    Ok(items) => {
+                        let own = self.usable(peer, kind, &items).remove(name);
+                        if let Some(item) = own {
+                            return Ok(FoundItem { peer: peer.clone(), own_name: item.own_name });
+                        }
+                    }
+                    Err(why) => {
+                        unlisted.get_or_insert(NotFound::Unlisted(peer.server.slug.clone(), why));
+                        break;
+                    }
+                }
+            }
+            // What a template makes is in no list.
+            if kind == ItemKind::Resource && self.is_of_template(engine, snapshot, peer, name).await {
+                return Ok(FoundItem { peer: peer.clone(), own_name: name.to_owned() });
+            }
+        }
+        Err(unlisted.unwrap_or(NotFound::Unknown))
+    }
+
+    /// Whether a URI begins as a template of the server does, and is allowed.
+    async fn is_of_template(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        peer: &McpPeer,
+        uri: &str,
+    ) -> bool {
+        if !peer.server.resources.allows(uri, true) {
+            return false;
+        }
+        let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE).await;
+        let Ok(items) = listed else { return false };
+        let is_of = |item: &Item<'_>| {
+            let fixed = item.own_name.split('{').next().unwrap_or_default();
+            !fixed.is_empty() && uri.starts_with(fixed)
+        };
+        items.iter().filter_map(|text| Item::read(text, ItemKind::Template)).any(|item| is_of(&item))
+    }
+
+    /// The items of a server's list that the client may use, by the names that it gets. Of two with one name the first counts.
+    fn usable<'i>(&self, peer: &McpPeer, kind: ItemKind, items: &'i McpItems) -> BTreeMap<String, Item<'i>> {
+        let rules = kind.rules(&peer.server);
+        let mut found: BTreeMap<String, Item<'i>> = BTreeMap::new();
+        let read = items.iter().filter_map(|text| Item::read(text, kind));
+        for mut item in read.filter(|item| rules.allows(&item.own_name, item.only_reads)) {
+            item.name = match (kind.is_named(), self.is_prefixed) {
+                (true, true) => names::prefixed(&peer.server.slug, &item.own_name),
+                (true, false) => names::plain(&item.own_name),
+                (false, _) => item.own_name.clone(),
+            };
+            found.entry(item.name.clone()).or_insert(item);
+        }
+        found
+    }
+}
+
+/// An item of a server's list.
+struct Item<'i> {
+    own_name: String,
+    /// For the client.
+    name: String,
+    /// The server marks it so.
+    only_reads: bool,
+    members: Vec<(Cow<'i, str>, Json<'i>)>,
+}
+
+impl<'i> Item<'i> {
+    /// `None`: it has no name, or two.
+    fn read(text: &'i str, kind: ItemKind) -> Option<Self> {
+        let members = Json::members(text)?;
+        let mut named = members.iter().filter(|(name, _)| name == kind.member());
+        let own_name = named.next()?.1.text()?.into_owned();
+        if named.next().is_some() {
+            return None;
+        }
+        let annotations = members.iter().find(|(name, _)| name == "annotations");
+        let only_reads = annotations.and_then(|(_, json)| json.own_members()).is_some_and(|members| {
+            members.iter().any(|(name, flag)| name == "readOnlyHint" && flag.is_true())
+        });
+        Some(Self { own_name, name: String::new(), only_reads, members })
+    }
+
+    /// Its JSON for the client.
+    fn written(&self, kind: ItemKind) -> String {
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::open(&mut out);
+        for (name, json) in &self.members {
+            if name == kind.member() {
+                object.text(&**name, &self.name);
+            } else {
+                object.raw(&**name, json.get());
+            }
+        }
+        object.close();
+        String::from_utf8(out).unwrap_or_default()
+    }
+}

@@ -1,0 +1,310 @@
+//! One MCP server, and the gateway's own requests to it: finding its era, opening a session, listing.
+//!
+//! Bounded in time, bytes and pages. The address is checked as a custom host is, before each connection; redirects are not followed.
+
+use crate::engine::Engine;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use memory::net::outbound::side_http::SideRequest;
+use memory::state::mcp_sessions::{McpItems, McpList, McpSession, McpUpstream};
+use memory::state::snapshot::SettingsSnapshot;
+use memory::state::stored::mcp_servers::StoredMcpServer;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use words::api::mcp::envelope::{own_info, own_params, request};
+use words::api::mcp::era::{
+    METHOD_HEADER, McpEra, NAME_HEADER, SESSION_HEADER, STATELESS, VERSION_HEADER, WITH_SESSIONS, encoded,
+};
+use words::api::mcp::reply::{McpReply, member};
+use words::json::Json;
+
+/// How long a server may take for one request of the gateway's own.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest response to one, bytes: a page of tools with their schemas.
+const MAX_RESPONSE: usize = 4 << 20;
+const MAX_PAGES: usize = 20;
+/// The most items of a list; what comes after them is left out.
+const MAX_ITEMS: usize = 2000;
+/// An older version that a server may answer with: its requests are the same.
+const OLDEST: &str = "2024-11-05";
+
+/// Why a request of the gateway's own has no result.
+#[derive(Debug)]
+enum ExchangeError {
+    /// The HTTP status that the server refused with.
+    Status(u16),
+    /// The error of JSON-RPC.
+    Reported(String),
+    /// There is no usable response.
+    Failed(String),
+}
+
+impl ExchangeError {
+    fn message(self) -> String {
+        match self {
+            Self::Status(status) => format!("the server refuses with HTTP {status}"),
+            Self::Reported(error) => {
+                let message = member(&error, "message").and_then(|message| message.text().map(String::from));
+                format!("the server reports: {}", message.unwrap_or(error))
+            }
+            Self::Failed(why) => why,
+        }
+    }
+}
+
+/// A server, and what is kept of it.
+#[derive(Debug, Clone)]
+pub struct McpPeer {
+    pub server: Arc<StoredMcpServer>,
+    pub(super) upstream: Arc<McpUpstream>,
+}
+
+impl McpPeer {
+    pub fn new(engine: &Engine, server: Arc<StoredMcpServer>) -> Self {
+        let upstream = engine.shared.mcp_sessions.of(server.id, server.revision);
+        Self { server, upstream }
+    }
+
+    /// Its session, which is opened where there is none; once for all who wait.
+    ///
+    /// # Errors
+    /// Why there is none, without the values of headers.
+    pub async fn session(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+    ) -> Result<Arc<McpSession>, String> {
+        let cell = self.upstream.session();
+        let opening = cell.get_or_try_init(|| async {
+            self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message)
+        });
+        opening.await.cloned()
+    }
+
+    /// Its items of a list that is not older than `max_age`.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub async fn items(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        list: McpList,
+        max_age: Duration,
+    ) -> Result<McpItems, String> {
+        let cell = self.upstream.list(list, max_age, Instant::now());
+        cell.get_or_init(|| self.fetch(engine, snapshot, list)).await.clone()
+    }
+
+    async fn fetch(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        list: McpList,
+    ) -> Result<McpItems, String> {
+        let session = self.session(engine, snapshot).await?;
+        let found = match self.pages(engine, snapshot, &session, list).await {
+            // The session is lost.
+            Err(ExchangeError::Status(400 | 404)) => {
+                self.upstream.forget(&session);
+                let session = self.session(engine, snapshot).await?;
+                self.pages(engine, snapshot, &session, list).await
+            }
+            found => found,
+        };
+        found.map_err(|error| {
+            let why = error.message();
+            log::info!(target: "turnpike", "the MCP server {} cannot be listed: {why}", self.server.slug);
+            why
+        })
+    }
+
+    async fn pages(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        session: &McpSession,
+        list: McpList,
+    ) -> Result<McpItems, ExchangeError> {
+        let ListNames { capability, method, items } = names_of(list);
+        if member(&session.capabilities, capability).is_none() {
+            return Ok(Arc::default());
+        }
+        let mut all: Vec<Box<str>> = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let own = cursor.as_deref().map(|cursor| ("cursor", cursor));
+            let params = own_params(session.era, own.as_slice());
+            let result = self.exchange(engine, snapshot, session, method, &params).await?.0;
+            let left = MAX_ITEMS.saturating_sub(all.len());
+            let page = member(&result, items).and_then(|page| {
+                let items = page.read::<Vec<Json<'_>>>()?;
+                Some(items.iter().take(left).map(|item| item.get().into()).collect::<Vec<Box<str>>>())
+            });
+            all.extend(
+                page.ok_or_else(|| ExchangeError::Failed(format!("{method} has no list of {items}")))?,
+            );
+            cursor = member(&result, "nextCursor")
+                .filter(|cursor| cursor.text().is_some())
+                .map(|cursor| cursor.get().to_owned());
+            if cursor.is_none() || all.len() >= MAX_ITEMS {
+                break;
+            }
+        }
+        Ok(all.into())
+    }
+
+    /// Finds its era, and opens a session where that has some.
+    async fn open(&self, engine: &Engine, snapshot: &SettingsSnapshot) -> Result<McpSession, ExchangeError> {
+        let stateless = McpSession {
+            era: McpEra::Stateless,
+            version: STATELESS.to_owned(),
+            id: None,
+            capabilities: "{}".to_owned(),
+        };
+        let params = own_params(McpEra::Stateless, &[]);
+        match self.exchange(engine, snapshot, &stateless, "server/discover", &params).await {
+            Ok((found, _)) if speaks_stateless(&found) => {
+                let capabilities = member(&found, "capabilities").map(|json| json.get().to_owned());
+                Ok(McpSession { capabilities: capabilities.unwrap_or(stateless.capabilities), ..stateless })
+            }
+            // A server of the time before refuses it, each in its own way.
+            Ok(_) | Err(ExchangeError::Status(_) | ExchangeError::Reported(_)) => {
+                self.initialize(engine, snapshot).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn initialize(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+    ) -> Result<McpSession, ExchangeError> {
+        let wanted = WITH_SESSIONS.first().copied().unwrap_or(OLDEST);
+        let mut session = McpSession {
+            era: McpEra::Sessions,
+            version: String::new(),
+            id: None,
+            capabilities: "{}".to_owned(),
+        };
+        let version = format!("\"{wanted}\"");
+        let members = [("protocolVersion", &*version), ("capabilities", "{}"), ("clientInfo", own_info())];
+        let params = own_params(session.era, &members);
+        let (result, headers) = self.exchange(engine, snapshot, &session, "initialize", &params).await?;
+        let version = member(&result, "protocolVersion").and_then(|version| version.text().map(String::from));
+        let version = version.unwrap_or_default();
+        if !WITH_SESSIONS.contains(&version.as_str()) && version != OLDEST {
+            return Err(ExchangeError::Failed(
+                "the server speaks no version of MCP that the gateway speaks".to_owned(),
+            ));
+        }
+        session.version = version;
+        session.id = headers.get(SESSION_HEADER).cloned();
+        if let Some(capabilities) = member(&result, "capabilities").filter(Json::is_object) {
+            session.capabilities = capabilities.get().to_owned();
+        }
+        let done = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec();
+        self.post(engine, snapshot, &session, "notifications/initialized", done).await?;
+        Ok(session)
+    }
+
+    /// Sends a request of the gateway's own. The JSON of its result, and the headers of the response.
+    async fn exchange(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        session: &McpSession,
+        method: &str,
+        params: &str,
+    ) -> Result<(String, HeaderMap), ExchangeError> {
+        let id = engine.shared.mcp_sessions.next_id().to_string();
+        let body = request(&id, method, params);
+        let (headers, body) = self.post(engine, snapshot, session, method, body).await?;
+        match McpReply::find(&body, &id) {
+            Ok(McpReply::Result(result)) => Ok((result, headers)),
+            Ok(McpReply::Error(error)) => Err(ExchangeError::Reported(error)),
+            Err(why) => Err(ExchangeError::Failed(format!("the response to {method} cannot be used: {why}"))),
+        }
+    }
+
+    async fn post(
+        &self,
+        engine: &Engine,
+        snapshot: &SettingsSnapshot,
+        session: &McpSession,
+        method: &str,
+        body: Vec<u8>,
+    ) -> Result<(HeaderMap, Vec<u8>), ExchangeError> {
+        let mut headers = session_headers(session, method, None);
+        headers.extend(self.server.headers.clone());
+        let request = SideRequest {
+            method: Method::POST,
+            url: &self.server.url,
+            headers,
+            body,
+            timeout: TIMEOUT,
+            max_body: MAX_RESPONSE,
+            trusted: false,
+        };
+        let sent = engine.outside.send(request, &engine.shared.dns, &snapshot.hosts).await;
+        let response = sent.map_err(|why| ExchangeError::Failed(why.to_string()))?;
+        match response.status {
+            200..=299 => Ok((response.headers, response.body)),
+            status => Err(ExchangeError::Status(status)),
+        }
+    }
+}
+
+/// What a list is called.
+struct ListNames {
+    capability: &'static str,
+    method: &'static str,
+    items: &'static str,
+}
+
+const fn names_of(list: McpList) -> ListNames {
+    match list {
+        McpList::Tools => ListNames { capability: "tools", method: "tools/list", items: "tools" },
+        McpList::Prompts => ListNames { capability: "prompts", method: "prompts/list", items: "prompts" },
+        McpList::Resources => {
+            ListNames { capability: "resources", method: "resources/list", items: "resources" }
+        }
+        McpList::Templates => ListNames {
+            capability: "resources",
+            method: "resources/templates/list",
+            items: "resourceTemplates",
+        },
+    }
+}
+
+/// The headers of a request within a session. `name`: what `Mcp-Name` repeats.
+pub(super) fn session_headers(session: &McpSession, method: &str, name: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    let mut insert = |header: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(header), value);
+        }
+    };
+    // Not before both sides have agreed on one.
+    if !session.version.is_empty() {
+        insert(VERSION_HEADER, &session.version);
+    }
+    if session.era == McpEra::Stateless {
+        insert(METHOD_HEADER, method);
+        if let Some(name) = name {
+            insert(NAME_HEADER, &encoded(name));
+        }
+    }
+    if let Some(id) = &session.id {
+        headers.insert(HeaderName::from_static(SESSION_HEADER), id.clone());
+    }
+    headers
+}
+
+/// Whether what a server discovers has the version without sessions.
+fn speaks_stateless(discovered: &str) -> bool {
+    let versions = member(discovered, "supportedVersions").and_then(|list| list.read::<Vec<String>>());
+    versions.is_some_and(|versions| versions.iter().any(|version| version == STATELESS))
+}

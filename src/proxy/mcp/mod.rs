@@ -1,0 +1,189 @@
+//! The gateway as an MCP server: `/mcp` with the tools of all servers that the client may use, `/mcp/{server}` with those of one.
+//!
+//! Reads one message for each POST and responds with JSON; there is no stream of the gateway's own and no session, which both eras of the
+//! protocol allow. What a client may use, and how a server is called, is `engine::mcp`'s.
+
+mod call;
+mod reply;
+
+use super::Gateway;
+use super::native;
+use http::StatusCode;
+use motion::engine::mcp::{ItemKind, McpCatalog};
+use motion::engine::request_context::RequestContext;
+use pingora_core::Result;
+use pingora_proxy::Session;
+use reply::Outgoing;
+use words::api::body::Body;
+use words::api::mcp::envelope::{
+    HEADER_MISMATCH, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error, own_info, result_for,
+};
+use words::api::mcp::era::{EraProblem, META_SERVER, McpEra, STATELESS, WITH_SESSIONS};
+use words::api::mcp::message::McpMessage;
+use words::api::mcp::reply::McpReply;
+use words::error::Error;
+use words::json::Json;
+
+/// How long a client may use a list of the gateway, milliseconds.
+const LIST_TTL_MS: u64 = 60_000;
+
+/// A message that is a request, and what it is answered with.
+struct McpRequest<'a> {
+    gateway: &'a Gateway,
+    message: &'a McpMessage<'a>,
+    era: McpEra,
+    catalog: McpCatalog,
+}
+
+/// Responds to a message. `server`: the slug of the only server that is meant.
+pub(super) async fn serve(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    body: &Body,
+    server: Option<&str>,
+) -> Result<bool> {
+    if gateway.engine.shared.lifecycle.is_draining() {
+        session.set_keepalive(None);
+    }
+    let sent = match respond(gateway, session, ctx, body, server).await {
+        Ok(outgoing) => reply::send(session, ctx, outgoing).await,
+        Err(error) => Err(error),
+    };
+    sent.map(|()| true).map_err(|error| native::fail_request(ctx, error))
+}
+
+async fn respond(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    body: &Body,
+    server: Option<&str>,
+) -> std::result::Result<Outgoing, Error> {
+    let text = std::str::from_utf8(body.bytes()).map_err(|_| Error::bad_request("The body is not UTF-8."))?;
+    let message = match McpMessage::read(text) {
+        Ok(message) => message,
+        Err(why) => {
+            let why = format!("The body is no message of JSON-RPC: {why}.");
+            ctx.failure = Some(Error::bad_request(why.clone()));
+            return Ok(Outgoing::error("null", StatusCode::BAD_REQUEST, error(INVALID_REQUEST, &why, None)));
+        }
+    };
+    let id = message.id.as_ref().map_or("null", Json::get).to_owned();
+    ctx.reply.message_id = Some(id.as_str().into());
+    let era = match McpEra::of(&message, &session.req_header().headers) {
+        Ok(era) => era,
+        Err(problem) => return Ok(refuse_era(ctx, &id, problem)),
+    };
+    if !message.is_request() {
+        // What a client tells of itself changes nothing here: each of its requests stands for itself.
+        return Ok(Outgoing::accepted());
+    }
+    let workspace = ctx.workspace();
+    let catalog = McpCatalog::find(&gateway.engine, &ctx.snapshot, workspace, server).ok_or_else(|| {
+        let slug = server.unwrap_or_default();
+        Error::not_found(format!("There is no MCP server {slug:?} here that this key may use."))
+    })?;
+    let request = McpRequest { gateway, message: &message, era, catalog };
+    let reply = match &*message.method {
+        "initialize" if era == McpEra::Sessions => request.initialize(),
+        "server/discover" if era == McpEra::Stateless => request.discover(),
+        "ping" => McpReply::Result("{}".to_owned()),
+        "tools/list" => request.list(ctx, ItemKind::Tool).await,
+        "prompts/list" => request.list(ctx, ItemKind::Prompt).await,
+        "resources/list" => request.list(ctx, ItemKind::Resource).await,
+        "resources/templates/list" => request.list(ctx, ItemKind::Template).await,
+        "tools/call" => return request.call(session, ctx, ItemKind::Tool, "name").await,
+        "prompts/get" => return request.call(session, ctx, ItemKind::Prompt, "name").await,
+        "resources/read" => return request.call(session, ctx, ItemKind::Resource, "uri").await,
+        method => {
+            let why = format!("The method {method:?} is not supported.");
+            ctx.failure = Some(Error::not_found(why.clone()));
+            // The stateless era demands the status as well.
+            let status = if era == McpEra::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            return Ok(Outgoing::error(&id, status, error(METHOD_NOT_FOUND, &why, None)));
+        }
+    };
+    Ok(Outgoing::of(&id, typed(era, reply)))
+}
+
+/// A reply for a client of this era.
+fn typed(era: McpEra, reply: McpReply) -> McpReply {
+    match reply {
+        McpReply::Result(result) => McpReply::Result(result_for(era, result)),
+        error @ McpReply::Error(_) => error,
+    }
+}
+
+fn refuse_era(ctx: &mut RequestContext, id: &str, problem: EraProblem) -> Outgoing {
+    let reply = match problem {
+        EraProblem::Version(version) => {
+            let why = format!("The protocol version {version:?} is not supported.");
+            ctx.failure = Some(Error::bad_request(why.clone()));
+            let requested = Json::from_value(&version);
+            let data = format!("{{\"supported\":{},\"requested\":{}}}", versions(), requested.get());
+            error(UNSUPPORTED_VERSION, &why, Some(&data))
+        }
+        EraProblem::Mismatch(why) => {
+            let why = format!("The headers do not say what the body says: {why}.");
+            ctx.failure = Some(Error::bad_request(why.clone()));
+            error(HEADER_MISMATCH, &why, None)
+        }
+    };
+    Outgoing::error(id, StatusCode::BAD_REQUEST, reply)
+}
+
+/// All versions that clients may speak, as JSON.
+fn versions() -> String {
+    let all: Vec<&str> = std::iter::once(STATELESS).chain(WITH_SESSIONS).collect();
+    Json::from_value(&all).get().to_owned()
+}
+
+impl McpRequest<'_> {
+    fn initialize(&self) -> McpReply {
+        let wanted = self.message.param("protocolVersion").and_then(Json::text).unwrap_or_default();
+        let newest = WITH_SESSIONS.first().copied().unwrap_or_default();
+        let version = WITH_SESSIONS.iter().copied().find(|version| *version == wanted).unwrap_or(newest);
+        McpReply::Result(format!(
+            "{{\"protocolVersion\":\"{version}\",\"capabilities\":{},\"serverInfo\":{}}}",
+            self.capabilities(),
+            own_info()
+        ))
+    }
+
+    fn discover(&self) -> McpReply {
+        McpReply::Result(format!(
+            "{{\"resultType\":\"complete\",\"supportedVersions\":{},\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\
+             \"cacheScope\":\"private\",\"_meta\":{{\"{META_SERVER}\":{}}}}}",
+            versions(),
+            self.capabilities(),
+            own_info()
+        ))
+    }
+
+    /// What of all servers the client may use. A server that cannot be listed is left out, and named in `x-gateway-warnings`.
+    async fn list(&self, ctx: &mut RequestContext, kind: ItemKind) -> McpReply {
+        let engine = &self.gateway.engine;
+        let (items, failed) = self.catalog.items(engine, &ctx.snapshot, kind).await;
+        ctx.reply.warnings.extend(failed);
+        let name = match kind {
+            ItemKind::Tool => "tools",
+            ItemKind::Prompt => "prompts",
+            ItemKind::Resource => "resources",
+            ItemKind::Template => "resourceTemplates",
+        };
+        let cached = match self.era {
+            McpEra::Stateless => format!(",\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\""),
+            McpEra::Sessions => String::new(),
+        };
+        McpReply::Result(format!("{{\"{name}\":[{}]{cached}}}", items.join(",")))
+    }
+
+    /// As JSON. Tools always: a client that finds none here would list none later either.
+    fn capabilities(&self) -> String {
+        let has = |kind: ItemKind| self.catalog.may_have(kind);
+        let prompts = if has(ItemKind::Prompt) { ",\"prompts\":{}" } else { "" };
+        let resources = if has(ItemKind::Resource) { ",\"resources\":{}" } else { "" };
+        format!("{{\"tools\":{{}}{prompts}{resources}}}")
+    }
+}

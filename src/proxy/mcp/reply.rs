@@ -1,0 +1,87 @@
+//! Sends a response to an MCP client: a message of JSON-RPC, or nothing but a status.
+
+use crate::proxy::downstream::PingoraDownstream;
+use bytes::Bytes;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, SET_COOKIE, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+};
+use http::{HeaderValue, StatusCode};
+use motion::engine::downstream::Downstream;
+use motion::engine::header_edit::{self, HeaderCase, edit_response_headers};
+use motion::engine::request_context::RequestContext;
+use motion::engine::response_headers;
+use pingora::http::ResponseHeader;
+use pingora_core::protocols::http::HttpTask;
+use pingora_proxy::Session;
+use std::time::Instant;
+use words::api::mcp::envelope::response;
+use words::api::mcp::era::SESSION_HEADER;
+use words::api::mcp::reply::McpReply;
+use words::error::Error;
+
+/// What a client gets.
+pub(super) struct Outgoing {
+    status: StatusCode,
+    body: Bytes,
+    /// Of the call to a server, with the gateway's headers.
+    header: Option<ResponseHeader>,
+}
+
+impl Outgoing {
+    /// A response. `id`: JSON text.
+    pub fn of(id: &str, reply: McpReply) -> Self {
+        Self::error(id, StatusCode::OK, reply)
+    }
+
+    /// The same with a status.
+    pub fn error(id: &str, status: StatusCode, reply: McpReply) -> Self {
+        Self { status, body: Bytes::from(response(id, &reply)), header: None }
+    }
+
+    /// For what has no response.
+    pub const fn accepted() -> Self {
+        Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None }
+    }
+
+    /// With the status and the headers of a call.
+    pub fn with_header(self, header: ResponseHeader) -> Self {
+        Self { status: header.status, header: Some(header), ..self }
+    }
+}
+
+/// # Errors
+/// The client has left.
+pub(super) async fn send(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    outgoing: Outgoing,
+) -> Result<(), Error> {
+    let Outgoing { status, body, header } = outgoing;
+    let is_call = header.is_some();
+    let mut header = header.map_or_else(|| response_headers::new_header(status), Ok)?;
+    ctx.record.traffic.bytes_out = body.len() as u64;
+    ctx.record.traffic.first_byte.get_or_insert_with(Instant::now);
+    edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
+        // The server's own affairs: its session is the gateway's.
+        for name in [CONTENT_ENCODING, TRANSFER_ENCODING, SET_COOKIE, WWW_AUTHENTICATE] {
+            headers.remove(name);
+        }
+        headers.remove(SESSION_HEADER);
+        if !body.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        if !ctx.reply.warnings.is_empty() {
+            let warnings = response_headers::warnings(ctx.reply.warnings.iter().map(String::as_str));
+            header_edit::insert_str(headers, header_edit::WARNINGS, &warnings);
+        }
+        if !is_call {
+            response_headers::add_basic_headers(headers, ctx);
+        }
+    });
+    let mut parts = vec![HttpTask::Header(Box::new(header), body.is_empty())];
+    if !body.is_empty() {
+        parts.push(HttpTask::Body(Some(body), true));
+    }
+    PingoraDownstream::new(session).send(parts).await
+}

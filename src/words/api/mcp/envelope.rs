@@ -1,0 +1,191 @@
+//! JSON-RPC messages that the gateway writes: requests to servers, responses and errors to clients.
+
+use super::era::{META_CAPABILITIES, META_CLIENT, META_PREFIX, META_VERSION, McpEra, STATELESS};
+use super::message::McpMessage;
+use super::reply::McpReply;
+use crate::json::Json;
+use crate::json::write::{ObjectWriter, write_string};
+use std::borrow::Cow;
+
+/// Codes of JSON-RPC and of the protocol.
+pub const INVALID_REQUEST: i32 = -32600;
+pub const METHOD_NOT_FOUND: i32 = -32601;
+pub const INVALID_PARAMS: i32 = -32602;
+pub const INTERNAL_ERROR: i32 = -32603;
+/// What the server itself defines: a refusal of the gateway.
+pub const REFUSED: i32 = -32000;
+pub const HEADER_MISMATCH: i32 = -32020;
+pub const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// What a response without an id begins with.
+const NO_ID: &[u8] = br#"{"jsonrpc":"2.0","id":null"#;
+
+/// The gateway, as it introduces itself.
+const THIS: &str = concat!(r#"{"name":"turnpike","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+/// `serverInfo` and `clientInfo` of the gateway.
+pub const fn own_info() -> &'static str {
+    THIS
+}
+
+/// A response with this content. `id`: JSON text.
+pub fn response(id: &str, reply: &McpReply) -> Vec<u8> {
+    let (name, content) = match reply {
+        McpReply::Result(result) => ("result", result),
+        McpReply::Error(error) => ("error", error),
+    };
+    let mut out = Vec::with_capacity(content.len() + id.len() + 48);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    out.extend_from_slice(content.as_bytes());
+    out.push(b'}');
+    out
+}
+
+/// A response without an id, with this one.
+pub fn with_id(body: Vec<u8>, id: &str) -> Vec<u8> {
+    match body.strip_prefix(NO_ID) {
+        Some(rest) => [NO_ID.strip_suffix(b"null").unwrap_or_default(), id.as_bytes(), rest].concat(),
+        None => body,
+    }
+}
+
+/// The JSON of an error. `data`: JSON text.
+pub fn error(code: i32, message: &str, data: Option<&str>) -> McpReply {
+    let mut out = format!("{{\"code\":{code},\"message\":").into_bytes();
+    write_string(&mut out, message);
+    if let Some(data) = data {
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(data.as_bytes());
+    }
+    out.push(b'}');
+    McpReply::Error(String::from_utf8(out).unwrap_or_default())
+}
+
+/// A request of the gateway to a server, with these `params` (JSON text).
+pub fn request(id: &str, method: &str, params: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + 96);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(b",\"method\":");
+    write_string(&mut out, method);
+    out.extend_from_slice(b",\"params\":");
+    out.extend_from_slice(params.as_bytes());
+    out.push(b'}');
+    out
+}
+
+/// The `params` of a request of the gateway's own to a server of an era, with these members (JSON text each).
+pub fn own_params(era: McpEra, members: &[(&str, &str)]) -> String {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    if era == McpEra::Stateless {
+        params.raw("_meta", &own_meta());
+    }
+    for (name, json) in members {
+        params.raw(*name, json);
+    }
+    params.close();
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn own_meta() -> String {
+    format!(r#"{{"{META_VERSION}":"{STATELESS}","{META_CLIENT}":{THIS},"{META_CAPABILITIES}":{{}}}}"#)
+}
+
+/// The `params` of a client's request for a server of this era: as they are, but for the name by which the server knows what it is about,
+/// and for what the eras have in `_meta`. `named`: the member with the name, and the name.
+pub fn relayed_params(message: &McpMessage<'_>, era: McpEra, named: Option<(&str, &str)>) -> String {
+    let mut out = Vec::new();
+    let mut params = ObjectWriter::open(&mut out);
+    let mut has_meta = false;
+    for (name, json) in &message.params {
+        match named.filter(|(member, _)| member == name) {
+            Some((_, new)) => params.text(&**name, new),
+            None if name == "_meta" => {
+                has_meta = true;
+                params.raw("_meta", &relayed_meta(json, era));
+            }
+            None => params.raw(&**name, json.get()),
+        }
+    }
+    if !has_meta && era == McpEra::Stateless {
+        params.raw("_meta", &own_meta());
+    }
+    params.close();
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// `_meta` for a server of this era.
+fn relayed_meta(meta: &Json<'_>, era: McpEra) -> String {
+    let members = meta.own_members().unwrap_or_default();
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::open(&mut out);
+    let is_of_era = |name: &str| name.starts_with(META_PREFIX);
+    if era == McpEra::Stateless {
+        let member =
+            |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, json)| json.get());
+        object.text(META_VERSION, STATELESS);
+        object.raw(META_CLIENT, member(META_CLIENT).unwrap_or(THIS));
+        object.raw(META_CAPABILITIES, member(META_CAPABILITIES).unwrap_or("{}"));
+    }
+    let replaced = [META_VERSION, META_CLIENT, META_CAPABILITIES];
+    let is_kept = |name: &Cow<'_, str>| match era {
+        McpEra::Stateless => !replaced.contains(&&**name),
+        McpEra::Sessions => !is_of_era(name),
+    };
+    for (name, json) in members.iter().filter(|(name, _)| is_kept(name)) {
+        object.raw(&**name, json.get());
+    }
+    object.close();
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// A result for a client of this era: the stateless one has `resultType` in each.
+pub fn result_for(era: McpEra, result: String) -> String {
+    let lacks_type = era == McpEra::Stateless && super::reply::member(&result, "resultType").is_none();
+    if !lacks_type {
+        return result;
+    }
+    let added = crate::json::splice::append_member(result.as_bytes(), "resultType", "\"complete\"");
+    added.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn params_are_relayed_as_they_are_but_for_the_name() {
+        let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"unknown":[1.0],"name":"s__a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let message = McpMessage::read(text).unwrap();
+        assert_eq!(
+            relayed_params(&message, McpEra::Sessions, Some(("name", "a"))),
+            r#"{"unknown":[1.0],"name":"a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1}}"#
+        );
+        let stateless = relayed_params(&message, McpEra::Stateless, Some(("name", "a")));
+        assert!(stateless.contains(r#""progressToken":1"#) && stateless.contains(STATELESS), "{stateless}");
+        let bare = McpMessage::read(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).unwrap();
+        assert_eq!(relayed_params(&bare, McpEra::Sessions, None), "{}");
+        assert!(relayed_params(&bare, McpEra::Stateless, None).contains(META_CAPABILITIES));
+    }
+
+    #[test]
+    fn an_error_gets_the_id_of_its_request() {
+        let error = response("null", &error(REFUSED, "no", None));
+        assert_eq!(
+            with_id(error, "\"a\""),
+            br#"{"jsonrpc":"2.0","id":"a","error":{"code":-32000,"message":"no"}}"#
+        );
+    }
+
+    #[test]
+    fn results_have_their_type_in_the_stateless_era() {
+        let result = |era, text: &str| result_for(era, text.to_owned());
+        assert_eq!(result(McpEra::Sessions, r#"{"a":1}"#), r#"{"a":1}"#);
+        assert_eq!(result(McpEra::Stateless, r#"{"a":1}"#), r#"{"a":1,"resultType":"complete"}"#);
+        let pending = r#"{"resultType":"input_required"}"#;
+        assert_eq!(result(McpEra::Stateless, pending), pending);
+    }
+}
