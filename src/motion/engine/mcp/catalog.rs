@@ -116,7 +116,7 @@ impl McpCatalog {
         self.peers.iter().any(|peer| !kind.rules(&peer.server).is_empty())
     }
 
-    /// The items that the client may use, sorted by their names, as JSON; and the servers that could not be listed, with why.
+    /// The items that the client may use, sorted by their names, as JSON; and what is said of servers that could not be listed.
     pub async fn items(
         &self,
         engine: &Engine,
@@ -135,7 +135,8 @@ impl McpCatalog {
                         found.entry(name).or_insert_with(|| item.written(kind));
                     }
                 }
-                Err(why) => failed.push(format!("{}: not listed, {why}", peer.server.slug)),
+                // Why is in the log: it may have the address of the server.
+                Err(_) => failed.push(format!("{}: not listed", peer.server.slug)),
             }
         }
         (found.into_values().collect(), failed)

@@ -42,9 +42,10 @@ impl ExchangeError {
     fn message(self) -> String {
         match self {
             Self::Status(status) => format!("the server refuses with HTTP {status}"),
+            // Not its words: a server may repeat a header that it was sent.
             Self::Reported(error) => {
-                let message = member(&error, "message").and_then(|message| message.text().map(String::from));
-                format!("the server reports: {}", message.unwrap_or(error))
+                let code = member(&error, "code").map(|code| code.get().to_owned()).unwrap_or_default();
+                format!("the server reports the error {code}")
             }
             Self::Failed(why) => why,
         }
