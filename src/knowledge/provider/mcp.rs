@@ -30,9 +30,12 @@ impl JsonAdapter for Replies {
     }
 }
 
+/// The id of the provider that all MCP servers are.
+pub const ID: &str = "mcp";
+
 impl Provider for McpServers {
     fn id(&self) -> &'static str {
-        "mcp"
+        ID
     }
 
     /// # Errors

@@ -44,51 +44,60 @@ pub enum McpList {
 /// The items of a list, each the JSON text that the server has sent.
 pub type McpItems = Arc<[Box<str>]>;
 
-type Listed = Arc<OnceCell<Result<McpItems, String>>>;
+/// What was found, or why nothing was, and when.
+type Found<T> = Arc<OnceCell<(Instant, Result<T, String>)>>;
 
 /// What is kept of one server.
 #[derive(Debug, Default)]
 pub struct McpUpstream {
-    session: Mutex<Arc<OnceCell<Arc<McpSession>>>>,
-    lists: Mutex<Vec<(McpList, Instant, Listed)>>,
+    session: Mutex<Found<Arc<McpSession>>>,
+    lists: Mutex<Vec<(McpList, Found<McpItems>)>>,
 }
 
 impl McpUpstream {
-    /// The place of its session, which is empty until one is made.
-    pub fn session(&self) -> Arc<OnceCell<Arc<McpSession>>> {
-        Arc::clone(&self.session.lock())
+    /// The place of its session, which is empty until one is made. A failure is one for all who wait, and for a while after.
+    pub fn session(&self, now: Instant) -> Found<Arc<McpSession>> {
+        let mut session = self.session.lock();
+        if session.get().is_some_and(|found| !is_good(found, Duration::MAX, now)) {
+            *session = Arc::default();
+        }
+        Arc::clone(&session)
     }
 
     /// Forgets a session that is lost. Another one that was made meanwhile stays.
     pub fn forget(&self, lost: &Arc<McpSession>) {
         let mut session = self.session.lock();
-        if session.get().is_some_and(|current| Arc::ptr_eq(current, lost)) {
+        if session
+            .get()
+            .is_some_and(|(_, current)| current.as_ref().is_ok_and(|current| Arc::ptr_eq(current, lost)))
+        {
             *session = Arc::default();
         }
     }
 
     /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
-    pub fn list(&self, list: McpList, max_age: Duration, now: Instant) -> Listed {
+    pub fn list(&self, list: McpList, max_age: Duration, now: Instant) -> Found<McpItems> {
         let mut lists = self.lists.lock();
-        let found = lists.iter().position(|(kind, ..)| *kind == list);
-        if let Some((_, made, cell)) = found.and_then(|at| lists.get(at)) {
-            let max_age = match cell.get() {
-                Some(Err(_)) => max_age.min(FAILURE_TIME_TO_LIVE),
-                // One that is being fetched is as good as new.
-                None => Duration::MAX,
-                Some(Ok(_)) => max_age,
-            };
-            if now.saturating_duration_since(*made) < max_age {
+        let found = lists.iter().position(|(kind, _)| *kind == list);
+        if let Some((_, cell)) = found.and_then(|at| lists.get(at)) {
+            // One that is being fetched is as good as new.
+            if cell.get().is_none_or(|found| is_good(found, max_age, now)) {
                 return Arc::clone(cell);
             }
         }
         if let Some(at) = found {
             lists.swap_remove(at);
         }
-        let cell = Listed::default();
-        lists.push((list, now, Arc::clone(&cell)));
+        let cell = Found::default();
+        lists.push((list, Arc::clone(&cell)));
         cell
     }
+}
+
+/// Whether it may be used at `now`. A failure counts from when it was found out, which may take longer than it counts.
+fn is_good<T>((at, found): &(Instant, Result<T, String>), max_age: Duration, now: Instant) -> bool {
+    let max_age = if found.is_err() { max_age.min(FAILURE_TIME_TO_LIVE) } else { max_age };
+    now.saturating_duration_since(*at) < max_age
 }
 
 /// All servers that were used lately.
@@ -138,16 +147,23 @@ mod tests {
     #[test]
     fn only_the_session_that_is_lost_is_forgotten() {
         let upstream = McpUpstream::default();
+        let now = Instant::now();
         let first = session();
-        upstream.session().set(Arc::clone(&first)).unwrap();
+        upstream.session(now).set((now, Ok(Arc::clone(&first)))).unwrap();
         upstream.forget(&session());
-        assert!(upstream.session().get().is_some());
+        assert!(upstream.session(now).get().is_some());
         upstream.forget(&first);
-        assert!(upstream.session().get().is_none());
+        assert!(upstream.session(now).get().is_none());
         let second = session();
-        upstream.session().set(Arc::clone(&second)).unwrap();
+        upstream.session(now).set((now, Ok(Arc::clone(&second)))).unwrap();
         upstream.forget(&first);
-        assert!(Arc::ptr_eq(upstream.session().get().unwrap(), &second));
+        let current = upstream.session(now + Duration::from_secs(3600));
+        assert!(Arc::ptr_eq(current.get().unwrap().1.as_ref().unwrap(), &second));
+        // A failure is one for a while.
+        upstream.forget(&second);
+        upstream.session(now).set((now, Err("down".to_owned()))).unwrap();
+        assert!(upstream.session(now + Duration::from_secs(4)).get().is_some());
+        assert!(upstream.session(now + Duration::from_secs(5)).get().is_none());
     }
 
     #[test]
@@ -161,12 +177,13 @@ mod tests {
             "one at a time"
         );
         assert!(!Arc::ptr_eq(&first, &upstream.list(McpList::Prompts, LIST_TIME_TO_LIVE, start)));
-        first.set(Err("down".to_owned())).unwrap();
-        assert!(Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(4))));
-        let second = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(5));
+        // It took ten seconds to fail.
+        first.set((at(10), Err("down".to_owned()))).unwrap();
+        assert!(Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(14))));
+        let second = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(15));
         assert!(!Arc::ptr_eq(&first, &second));
-        second.set(Ok(Arc::default())).unwrap();
-        assert!(Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(64))));
-        assert!(!Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(65))));
+        second.set((at(15), Ok(Arc::default()))).unwrap();
+        assert!(Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(74))));
+        assert!(!Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(75))));
     }
 }

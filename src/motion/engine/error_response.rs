@@ -82,7 +82,11 @@ fn parts(
     body: Bytes,
     allow: Option<String>,
 ) -> Result<Vec<HttpTask>, Error> {
-    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = match StatusCode::from_u16(error.status()) {
+        _ if ctx.reply.hides_status => StatusCode::OK,
+        Ok(status) => status,
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
     let mut response = response_headers::new_header(status)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

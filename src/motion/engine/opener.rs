@@ -10,6 +10,7 @@ use super::failure::{self, UpstreamFailure};
 use super::peer_selection::PeerSelection;
 use bytes::Bytes;
 use judgment::route::target::Target;
+use knowledge::provider::mcp;
 use memory::net::outbound::connection::UpstreamConnection;
 use memory::state::snapshot::SettingsSnapshot;
 use pingora::http::RequestHeader;
@@ -126,7 +127,10 @@ impl Opener {
     ) -> bool {
         let reused = open.reused;
         self.connections.discard(open, error);
-        let may_reopen = !matches!(self.body, RequestBody::Streamed)
+        // A tool may have been carried out, and the server has only not said so.
+        let is_repeatable = self.target.provider.id() != mcp::ID;
+        let may_reopen = is_repeatable
+            && !matches!(self.body, RequestBody::Streamed)
             && failure::is_stale_connection(error, state, &self.peers, reused);
         self.peers.bypass_pool |= may_reopen;
         may_reopen

@@ -68,6 +68,8 @@ pub struct ReplyForm {
     pub hook_results: Option<Box<str>>,
     /// What is said in `x-gateway-warnings` of a response of the gateway to an MCP client.
     pub warnings: Vec<String>,
+    /// Errors have the status 200: their client reads what JSON-RPC says, and gives up its session at any other status.
+    pub hides_status: bool,
     /// The id of the MCP client's message, for the error that it gets: JSON text.
     pub message_id: Option<Box<str>>,
 }

@@ -81,7 +81,8 @@ impl McpRequest<'_> {
             }
         }?;
         let id = self.message.id.as_ref().map_or("null", Json::get);
-        Ok(Outgoing::of(id, typed(self.era, answer.reply)).with_header(*answer.header))
+        Ok(Outgoing::of(id, typed(self.era, answer.reply))
+            .with_header(*answer.header, ctx.reply.hides_status))
     }
 }
 

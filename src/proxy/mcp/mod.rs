@@ -84,6 +84,8 @@ async fn respond(
         let slug = server.unwrap_or_default();
         Error::not_found(format!("There is no MCP server {slug:?} here that this key may use."))
     })?;
+    // Clients of the other era read the status as the protocol has it.
+    ctx.reply.hides_status = era == McpEra::Sessions;
     let request = McpRequest { gateway, message: &message, era, catalog };
     let reply = match &*message.method {
         "initialize" if era == McpEra::Sessions => request.initialize(),

@@ -2,10 +2,8 @@
 
 use crate::proxy::downstream::PingoraDownstream;
 use bytes::Bytes;
-use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, SET_COOKIE, TRANSFER_ENCODING, WWW_AUTHENTICATE,
-};
-use http::{HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, StatusCode};
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{self, HeaderCase, edit_response_headers};
 use motion::engine::request_context::RequestContext;
@@ -15,7 +13,6 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::time::Instant;
 use words::api::mcp::envelope::response;
-use words::api::mcp::era::SESSION_HEADER;
 use words::api::mcp::reply::McpReply;
 use words::error::Error;
 
@@ -43,8 +40,12 @@ impl Outgoing {
         Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None }
     }
 
-    /// With the status and the headers of a call.
-    pub fn with_header(self, header: ResponseHeader) -> Self {
+    /// With the headers of a call, and its status where it is not hidden.
+    pub fn with_header(self, mut header: ResponseHeader, hides_status: bool) -> Self {
+        if hides_status {
+            // 200 is a status, so that it is always taken.
+            let _ = header.set_status(StatusCode::OK);
+        }
         Self { status: header.status, header: Some(header), ..self }
     }
 }
@@ -62,11 +63,12 @@ pub(super) async fn send(
     ctx.record.traffic.bytes_out = body.len() as u64;
     ctx.record.traffic.first_byte.get_or_insert_with(Instant::now);
     edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
-        // The server's own affairs: its session is the gateway's.
-        for name in [CONTENT_ENCODING, TRANSFER_ENCODING, SET_COOKIE, WWW_AUTHENTICATE] {
-            headers.remove(name);
+        if is_call {
+            // The server's own affairs, some of which a browser would obey for the gateway's host.
+            let is_kept = |name: &HeaderName| name.as_str().starts_with("x-gateway-") || name == RETRY_AFTER;
+            let others: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();
+            others.iter().for_each(|name| drop(headers.remove(name)));
         }
-        headers.remove(SESSION_HEADER);
         if !body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

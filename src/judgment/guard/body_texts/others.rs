@@ -391,7 +391,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Every text in a member that is in no list, with the names and the telling numbers in it. Neither what seals something nor media.
-    fn unlisted(&mut self, name: &str, value: &Json<'t>, is_new: bool) {
+    pub(super) fn unlisted(&mut self, name: &str, value: &Json<'t>, is_new: bool) {
         if is_seal(name) {
             return;
         }

@@ -75,11 +75,16 @@ pub async fn call_mcp(
     let snapshot = Arc::clone(&ctx.snapshot);
     let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace())?);
     let mut is_held = false;
+    let mut leaves = call.leaves.clone();
     loop {
-        let session = call.peer.session(&planner.engine, &snapshot).await.map_err(|why| {
-            let slug = &call.peer.server.slug;
-            Error::unreachable(format!("The MCP server {slug} cannot be used."), why)
-        })?;
+        let session = tokio::select! {
+            biased;
+            _ = leaves.wait_for(|leaves| *leaves) => return Err(Error::client_closed()),
+            session = call.peer.session(&planner.engine, &snapshot) => session.map_err(|why| {
+                let slug = &call.peer.server.slug;
+                Error::unreachable(format!("The MCP server {slug} cannot be used."), why)
+            })?,
+        };
         let answer = send(planner, ctx, call, &config, &session, !is_held).await?;
         let is_lost = answer.header.status == StatusCode::NOT_FOUND && session.id.is_some();
         if !is_lost {
@@ -150,8 +155,10 @@ async fn send(
     let admitted = Box::new(Admitted { plan, request, env, first, prepared: None });
     // Its own errors have no id either: what the client gets is made of them.
     let message_id = ctx.reply.message_id.take();
+    let hides_status = std::mem::take(&mut ctx.reply.hides_status);
     let sent = engine.run(&mut downstream, ctx, admitted).await;
     ctx.reply.message_id = message_id;
+    ctx.reply.hides_status = hides_status;
     let response = downstream.into_response().filter(|_| sent.is_ok());
     let Some((header, chunks, true)) = response else {
         let incomplete =
@@ -165,7 +172,7 @@ async fn send(
     let reply = McpReply::find(&chunks.concat(), &id);
     let reply =
         reply.map_err(|why| Error::invalid_response("The MCP server's response cannot be used.", why))?;
-    if header.status.is_success() && reply.is_failure() {
+    if ctx.failure.is_none() && reply.is_failure() {
         ctx.failure = Some(Error::tool_failed(failure_text(&reply)));
     }
     Ok(McpAnswer { header, reply })

@@ -191,15 +191,12 @@ impl McpCatalog {
         peer: &McpPeer,
         uri: &str,
     ) -> bool {
-        if !peer.server.resources.allows(uri, true) {
+        if !peer.server.resources.allows(uri, true) || !is_plain_uri(uri) {
             return false;
         }
         let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE).await;
         let Ok(items) = listed else { return false };
-        let is_of = |item: &Item<'_>| {
-            let fixed = item.own_name.split('{').next().unwrap_or_default();
-            !fixed.is_empty() && uri.starts_with(fixed)
-        };
+        let is_of = |item: &Item<'_>| is_expansion(&item.own_name, uri);
         items.iter().filter_map(|text| Item::read(text, ItemKind::Template)).any(|item| is_of(&item))
     }
 
@@ -218,6 +215,38 @@ impl McpCatalog {
         }
         found
     }
+}
+
+/// Whether a URI has one spelling alone, so that a rule of `access` and the server mean the same by it.
+fn is_plain_uri(uri: &str) -> bool {
+    let has_step = uri.split(['/', '?', '#']).any(|part| matches!(part, "." | ".."));
+    let has_odd = uri.chars().any(|char| char.is_control() || char.is_whitespace() || char == '\\');
+    let is_needed = |escape: &str| {
+        let byte = escape.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        byte.is_some_and(|byte| {
+            !(byte.is_ascii_alphanumeric() || byte.is_ascii_control() || b"-._~/\\%".contains(&byte))
+        })
+    };
+    !has_step && !has_odd && uri.split('%').skip(1).all(is_needed)
+}
+
+/// Whether a template of RFC 6570 can become this URI. A simple expression has no `/`, `?` and `#`. Where several readings are possible, the
+/// shortest counts.
+fn is_expansion(template: &str, uri: &str) -> bool {
+    let mut parts = template.split('{');
+    let fixed = parts.next().unwrap_or_default();
+    let Some(mut rest) = uri.strip_prefix(fixed).filter(|_| !fixed.is_empty()) else { return false };
+    for part in parts {
+        let Some((expression, behind)) = part.split_once('}') else { return false };
+        let end = if behind.is_empty() { Some(rest.len()) } else { rest.find(behind) };
+        let Some((value, after)) = end.and_then(|end| rest.split_at_checked(end)) else { return false };
+        let is_simple = !expression.starts_with(['+', '#', '/', '.', ';', '?', '&']);
+        if is_simple && (value.is_empty() || value.contains(['/', '?', '#'])) {
+            return false;
+        }
+        rest = after.strip_prefix(behind).unwrap_or_default();
+    }
+    rest.is_empty()
 }
 
 /// An item of a server's list.
@@ -259,5 +288,47 @@ impl<'i> Item<'i> {
         }
         object.close();
         String::from_utf8(out).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_of_a_template_has_one_spelling() {
+        for uri in ["file:///docs/a", "file:///docs/a%20b", "db://t/1?x=2"] {
+            assert!(is_plain_uri(uri), "{uri}");
+        }
+        for uri in [
+            "f:///d/../e",
+            "f:///d/./e",
+            "f:///d/%2e%2e/e",
+            "f:///d/%73",
+            "f:///d/%252e",
+            "f:///d/a\r\nX",
+            "f:///d/a\\b",
+            "f:///d/%2Fe",
+            "f:///d/%zz",
+        ] {
+            assert!(!is_plain_uri(uri), "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_simple_expression_stays_in_its_segment() {
+        for (template, uri, wanted) in [
+            ("file:///docs/{path}", "file:///docs/a", true),
+            ("file:///docs/{path}", "file:///docs/a/b", false),
+            ("file:///docs/{path}", "file:///docs/a?b", false),
+            ("file:///docs/{path}", "file:///docs/", false),
+            ("file:///docs/{+path}", "file:///docs/a/b", true),
+            ("db://{table}/rows/{id}", "db://t/rows/1", true),
+            ("db://{table}/rows/{id}", "db://t/other/1", false),
+            ("db://{table}/rows", "db://t/rows/1", false),
+            ("{any}", "db://t", false),
+        ] {
+            assert_eq!(is_expansion(template, uri), wanted, "{template} {uri}");
+        }
     }
 }

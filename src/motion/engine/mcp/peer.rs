@@ -19,7 +19,7 @@ use words::json::Json;
 
 /// How long a server may take for one request of the gateway's own.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest response to one, bytes: a page of tools with their schemas.
+/// The largest response to one, and the most of a list, bytes: tools with their schemas. What comes after it is left out.
 const MAX_RESPONSE: usize = 4 << 20;
 const MAX_PAGES: usize = 20;
 /// The most items of a list; what comes after them is left out.
@@ -34,8 +34,10 @@ enum ExchangeError {
     Status(u16),
     /// The error of JSON-RPC.
     Reported(String),
-    /// There is no usable response.
+    /// There is no response.
     Failed(String),
+    /// There is one that cannot be used.
+    Unusable(String),
 }
 
 impl ExchangeError {
@@ -47,7 +49,7 @@ impl ExchangeError {
                 let code = member(&error, "code").map(|code| code.get().to_owned()).unwrap_or_default();
                 format!("the server reports the error {code}")
             }
-            Self::Failed(why) => why,
+            Self::Failed(why) | Self::Unusable(why) => why,
         }
     }
 }
@@ -74,11 +76,12 @@ impl McpPeer {
         engine: &Engine,
         snapshot: &SettingsSnapshot,
     ) -> Result<Arc<McpSession>, String> {
-        let cell = self.upstream.session();
-        let opening = cell.get_or_try_init(|| async {
-            self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message)
+        let cell = self.upstream.session(Instant::now());
+        let opening = cell.get_or_init(|| async {
+            let opened = self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message);
+            (Instant::now(), opened)
         });
-        opening.await.cloned()
+        opening.await.1.clone()
     }
 
     /// Its items of a list that is not older than `max_age`.
@@ -93,7 +96,11 @@ impl McpPeer {
         max_age: Duration,
     ) -> Result<McpItems, String> {
         let cell = self.upstream.list(list, max_age, Instant::now());
-        cell.get_or_init(|| self.fetch(engine, snapshot, list)).await.clone()
+        let fetching = cell.get_or_init(|| async {
+            let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
+            (Instant::now(), fetched.unwrap_or_else(|_| Err("it takes too long".to_owned())))
+        });
+        fetching.await.1.clone()
     }
 
     async fn fetch(
@@ -132,6 +139,7 @@ impl McpPeer {
         }
         let mut all: Vec<Box<str>> = Vec::new();
         let mut cursor: Option<String> = None;
+        let mut bytes = 0;
         for _ in 0..MAX_PAGES {
             let own = cursor.as_deref().map(|cursor| ("cursor", cursor));
             let params = own_params(session.era, own.as_slice());
@@ -139,7 +147,18 @@ impl McpPeer {
             let left = MAX_ITEMS.saturating_sub(all.len());
             let page = member(&result, items).and_then(|page| {
                 let items = page.read::<Vec<Json<'_>>>()?;
-                Some(items.iter().take(left).map(|item| item.get().into()).collect::<Vec<Box<str>>>())
+                let fits = |item: &&Json<'_>| {
+                    bytes += item.get().len();
+                    bytes <= MAX_RESPONSE
+                };
+                Some(
+                    items
+                        .iter()
+                        .take(left)
+                        .take_while(fits)
+                        .map(|item| item.get().into())
+                        .collect::<Vec<Box<str>>>(),
+                )
             });
             all.extend(
                 page.ok_or_else(|| ExchangeError::Failed(format!("{method} has no list of {items}")))?,
@@ -147,7 +166,7 @@ impl McpPeer {
             cursor = member(&result, "nextCursor")
                 .filter(|cursor| cursor.text().is_some())
                 .map(|cursor| cursor.get().to_owned());
-            if cursor.is_none() || all.len() >= MAX_ITEMS {
+            if cursor.is_none() || all.len() >= MAX_ITEMS || bytes > MAX_RESPONSE {
                 break;
             }
         }
@@ -169,7 +188,8 @@ impl McpPeer {
                 Ok(McpSession { capabilities: capabilities.unwrap_or(stateless.capabilities), ..stateless })
             }
             // A server of the time before refuses it, each in its own way.
-            Ok(_) | Err(ExchangeError::Status(_) | ExchangeError::Reported(_)) => {
+            Ok(_)
+            | Err(ExchangeError::Status(_) | ExchangeError::Reported(_) | ExchangeError::Unusable(_)) => {
                 self.initialize(engine, snapshot).await
             }
             Err(error) => Err(error),
@@ -224,7 +244,9 @@ impl McpPeer {
         match McpReply::find(&body, &id) {
             Ok(McpReply::Result(result)) => Ok((result, headers)),
             Ok(McpReply::Error(error)) => Err(ExchangeError::Reported(error)),
-            Err(why) => Err(ExchangeError::Failed(format!("the response to {method} cannot be used: {why}"))),
+            Err(why) => {
+                Err(ExchangeError::Unusable(format!("the response to {method} cannot be used: {why}")))
+            }
         }
     }
 

@@ -2,6 +2,12 @@
 
 use crate::json::Json;
 use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// More members than any message or its `params` have.
+const MAX_MEMBERS: usize = 1000;
+/// How much of a name an error shows, bytes.
+const MAX_SHOWN: usize = 100;
 
 /// A request, a notification or a response.
 #[derive(Debug, Clone)]
@@ -81,12 +87,16 @@ impl<'a> McpMessage<'a> {
 }
 
 fn check_unique(members: &[(Cow<'_, str>, Json<'_>)], path: &str) -> Result<(), String> {
-    let twice = members
-        .iter()
-        .enumerate()
-        .find(|(at, (name, _))| members.iter().skip(at + 1).any(|(other, _)| other == name));
-    match twice {
-        Some((_, (name, _))) => Err(format!("{path}{name} is there twice")),
+    if members.len() > MAX_MEMBERS {
+        let of = if path.is_empty() { "it" } else { "params" };
+        return Err(format!("{of} has more than {MAX_MEMBERS} members"));
+    }
+    let mut names = HashSet::with_capacity(members.len());
+    match members.iter().find(|(name, _)| !names.insert(&**name)) {
+        Some((name, _)) => Err(format!(
+            "{path}{} is there twice",
+            name.get(..name.floor_char_boundary(MAX_SHOWN)).unwrap_or_default()
+        )),
         None => Ok(()),
     }
 }
@@ -125,5 +135,8 @@ mod tests {
         ] {
             assert!(McpMessage::read(text).is_err(), "{text}");
         }
+        let many: Vec<String> = (0..=MAX_MEMBERS).map(|number| format!("\"m{number}\":1")).collect();
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{{}}}}}"#, many.join(","));
+        assert_eq!(McpMessage::read(&text).unwrap_err(), "params has more than 1000 members");
     }
 }
