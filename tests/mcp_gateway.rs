@@ -348,6 +348,21 @@ async fn servers_that_lie_are_refused() {
     assert!(got.headers.get("set-cookie").is_none() && got.headers.get("mcp-session-id").is_none());
 }
 
+/// A page of an origin that the settings list may read calls as it reads lists; of the server's headers it gets none.
+#[tokio::test]
+async fn a_listed_page_reads_lists_and_calls() {
+    let server = McpFake::start(FakeEra::Sessionless).await;
+    let gateway = Gateway::start(&format!("{SETTINGS}cors: {{origins: ['https://app.example']}}\n"));
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    for (method, params) in [("tools/list", json!({})), ("tools/call", call("tools__echo", json!({})))] {
+        let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let got = post(&gateway, "/mcp", &[("origin", "https://app.example")], text).await;
+        got.result();
+        assert_eq!(got.headers["access-control-allow-origin"], "https://app.example", "{method}");
+        assert!(got.headers.contains_key("x-gateway-trace-id"), "{method}: {:?}", got.headers);
+    }
+}
+
 #[tokio::test]
 async fn names_are_short_and_apart() {
     let gateway = Gateway::start(SETTINGS);

@@ -77,9 +77,7 @@ pub(super) async fn send(
             let warnings = response_headers::warnings(ctx.reply.warnings.iter().map(String::as_str));
             header_edit::insert_str(headers, header_edit::WARNINGS, &warnings);
         }
-        if !is_call {
-            response_headers::add_basic_headers(headers, ctx);
-        }
+        response_headers::add_basic_headers(headers, ctx);
     });
     let mut parts = vec![HttpTask::Header(Box::new(header), body.is_empty())];
     if !body.is_empty() {
