@@ -8,6 +8,8 @@
 
 pub mod certificate_keys;
 mod client_keys;
+pub mod fact_key;
+pub mod facts;
 pub mod granting;
 pub mod identity;
 pub mod jwks;

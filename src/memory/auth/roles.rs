@@ -74,21 +74,32 @@ pub fn keys_of_user(identity: &ClientIdentity, catalog: &Catalog) -> Vec<String>
 
 /// The role of a client in its own workspace.
 pub fn client_role(identity: &ClientIdentity, catalog: &Catalog) -> ClientRole {
+    match person(identity, catalog) {
+        Some(Some(role)) => ClientRole::Person(role, switches(catalog, identity.workspace)),
+        Some(None) => ClientRole::Stranger,
+        None => ClientRole::Scopes,
+    }
+}
+
+/// The name of the role that a client has in its own workspace, as records and tokens write it.
+pub fn role_name(identity: &ClientIdentity, catalog: &Catalog) -> Option<&'static str> {
+    person(identity, catalog).flatten().map(Role::name)
+}
+
+/// The role of a client that is a person; `None`: it is none.
+fn person(identity: &ClientIdentity, catalog: &Catalog) -> Option<Option<Role>> {
     let user = identity.user.as_deref();
-    let role = match (identity.kind, identity.role) {
-        (_, Some(role)) => Some(role),
-        (IdentityKind::Stored(KeyType::WorkspaceUser), None) => user
-            .and_then(|user| user_by_id(catalog, user))
-            .and_then(|user| role_of(catalog, user, identity.workspace)),
-        (IdentityKind::Jwt, None) => match user.and_then(|user| user_of_token(catalog, user)) {
-            Some(user) => role_of(catalog, user, identity.workspace),
-            None => return ClientRole::Scopes,
-        },
-        _ => return ClientRole::Scopes,
-    };
-    match role {
-        Some(role) => ClientRole::Person(role, switches(catalog, identity.workspace)),
-        None => ClientRole::Stranger,
+    match (identity.kind, identity.role) {
+        (_, Some(role)) => Some(Some(role)),
+        (IdentityKind::Stored(KeyType::WorkspaceUser), None) => Some(
+            user.and_then(|user| user_by_id(catalog, user))
+                .and_then(|user| role_of(catalog, user, identity.workspace)),
+        ),
+        (IdentityKind::Jwt, None) => {
+            let user = user.and_then(|user| user_of_token(catalog, user))?;
+            Some(role_of(catalog, user, identity.workspace))
+        }
+        _ => None,
     }
 }
 
@@ -176,6 +187,16 @@ impl Role {
             Self::WorkspaceAdmin => 2,
             Self::Manager => 1,
             Self::Member => 0,
+        }
+    }
+
+    /// As the API has it, in the organisation and in a workspace.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin | Self::WorkspaceAdmin => "admin",
+            Self::Manager => "manager",
+            Self::Member => "member",
         }
     }
 

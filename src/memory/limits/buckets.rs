@@ -4,13 +4,13 @@
 
 use super::entity::{Entity, Past, State};
 use super::events::{EventKind, EventQueue, LimitEvent};
-use super::facts::Facts;
 use super::journal::Settled;
 use super::limit::Limit;
 use super::limit_set::{BucketHash, Selected};
 use super::options::LimitsOptions;
 use super::value_key::{OVERFLOW_KEY, bytes, max_buckets, value_key};
 use super::window::Clock;
+use crate::auth::facts::Facts;
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;

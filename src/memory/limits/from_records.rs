@@ -3,8 +3,8 @@
 //! The control plane has checked what it wrote. What this version cannot read of a body is left out, never guessed. Not here: which
 //! of them are in force (`in_force`).
 
-use super::fact_key::{Condition, FactKey};
 use super::limit::{Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
+use crate::auth::fact_key::{Condition, FactKey};
 use crate::store::{Catalog, Kind, Record};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -156,7 +156,7 @@ fn policy(
     now: Timestamp,
 ) -> Vec<Limit> {
     let read = || {
-        let conditions = items(body, "conditions").map(|item| condition(item, catalog));
+        let conditions = items(body, "conditions").map(|item| Condition::read(item, catalog));
         let group_by = items(body, "group_by").map(|item| FactKey::parse(item.get("key")?.as_str()?));
         Some(Limit {
             workspace: record.workspace,
@@ -167,26 +167,6 @@ fn policy(
         })
     };
     read().into_iter().collect()
-}
-
-fn condition(item: &Value, catalog: &Catalog) -> Option<Condition> {
-    let key = FactKey::parse(item.get("key")?.as_str()?)?;
-    let texts = |name: &str| match item.get(name) {
-        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
-        Some(Value::String(text)) => vec![text.as_str()],
-        _ => Vec::new(),
-    };
-    // Requests have the workspace's id.
-    let id_of = |text: &str| match key {
-        FactKey::Workspace => catalog.by_slug(Kind::Workspace, None, text).map(|found| found.id.to_string()),
-        _ => None,
-    };
-    let ids = |name: &str| -> Vec<String> {
-        texts(name).into_iter().map(|text| id_of(text).unwrap_or_else(|| text.to_owned())).collect()
-    };
-    let values = ids("value");
-    let excludes = ids("excludes");
-    Some(Condition::new(key, values.iter().map(String::as_str), excludes.iter().map(String::as_str)))
 }
 
 /// `usage_limits` and `rate_limits` of a body, with `prefix` before their names: objects or lists of them.

@@ -2,8 +2,8 @@
 //!
 //! Plain data. Whether a request is within it is judged in `buckets`; what records of the store mean is read elsewhere.
 
-use super::fact_key::{Condition, FactKey, Pattern};
 use super::value_key::as_shown;
+use crate::auth::fact_key::{Condition, FactKey, Pattern};
 use jiff::civil::Date;
 use std::sync::Arc;
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 //!
 //! Not here: the limits themselves (`limit_index`).
 
-use super::fact_key::FactKey;
 use super::limit::{Counted, Limit};
+use crate::auth::fact_key::FactKey;
 use std::collections::HashMap;
 use uuid::Uuid;
 

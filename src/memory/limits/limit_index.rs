@@ -3,11 +3,11 @@
 //! Lists are shared with the index before, and replaced where one of their limits changes. Not here: all limits together, and what is counted
 //! of them (`limit_set`).
 
-use super::fact_key::Condition;
-use super::facts::{Facts, Id, Named};
 use super::limit::{Limit, LimitScope, OnMissing};
 use super::limit_set::{BucketHash, StartedHash};
 use super::refusal::MissingFact;
+use crate::auth::fact_key::Condition;
+use crate::auth::facts::{Facts, Id, Named};
 use imbl::OrdMap;
 use std::fmt;
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 //! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
 
 use super::all_limits::AllLimits;
-use super::facts::Facts;
 use super::limit::{Counted, Limit};
 use super::limit_counts::LimitCounts;
 use super::limit_index::{Bucket, LimitIndex, LimitOwner, Placed};
 use super::recent_selections::{Found, RecentSelections};
 use super::refusal::MissingFact;
 use super::reservation::Reservation;
+use crate::auth::facts::Facts;
 use ring::digest;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use smallvec::SmallVec;

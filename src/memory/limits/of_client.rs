@@ -2,9 +2,9 @@
 //!
 //! A client is its key, workspace and organisation. What else limits look at (models, metadata, configs) is the request's, and is named.
 
-use super::fact_key::FactKey;
 use super::limit::Limit;
 use super::{CountersFailure, Facts, Limits, UsageView};
+use crate::auth::fact_key::FactKey;
 use jiff::Timestamp;
 
 impl FactKey {
@@ -22,7 +22,7 @@ impl Limit {
             return None;
         }
         let mut conditions = self.conditions.iter().filter(|condition| condition.key.is_of_client());
-        let meets = conditions.all(|condition| condition.matches(client.value(&condition.key)));
+        let meets = conditions.all(|condition| client.meet(condition));
         let mut open: Vec<String> =
             self.keys().filter(|key| !key.is_of_client()).map(ToString::to_string).collect();
         open.sort_unstable();

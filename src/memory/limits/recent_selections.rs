@@ -3,8 +3,8 @@
 //!
 //! Of one set of limits, so nothing in it ever becomes wrong. Bounded: a table of slots, each for the client that used it last.
 
-use super::fact_key::FactKey;
-use super::facts::{Facts, Id, Value};
+use crate::auth::fact_key::FactKey;
+use crate::auth::facts::{Facts, Id, Value};
 use arc_swap::{ArcSwapOption, Guard};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;

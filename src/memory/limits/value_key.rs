@@ -3,8 +3,8 @@
 //! For people only: a bucket is found by the hash of its whole values (`limit_set`). Clients choose values, so what is shown of each is
 //! bounded.
 
-use super::facts::Facts;
 use super::limit::Limit;
+use crate::auth::facts::Facts;
 use std::fmt;
 use std::fmt::Write as _;
 

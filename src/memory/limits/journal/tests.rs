@@ -1,9 +1,9 @@
 //! Tests of the journal: what is there after the process was killed at any moment, twice read, or shared with another.
 
-use super::super::facts::Facts;
 use super::super::tests::{at, facts, policy, priced, rate, usage, used};
 use super::super::*;
 use super::*;
+use crate::auth::facts::Facts;
 use crate::limits::judgment::Judgment;
 use jiff::Timestamp;
 use proptest::prelude::*;

@@ -1,8 +1,11 @@
-//! What limits select requests by: the keys of `conditions` and `group_by`, and the patterns of their values.
+//! What requests are selected by: the keys of `conditions` and `group_by` of limits and of access to MCP servers, and the patterns of
+//! their values.
 //!
 //! Not here: the values that a request has (`facts`).
 
 use super::facts::Value;
+use crate::store::{Catalog, Kind};
+use serde_json::Value as Json;
 use std::fmt;
 
 /// A key of `conditions` and `group_by`.
@@ -84,6 +87,29 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// One as a record has it: `{"key", "value", "excludes"}`. `None`: there is no such key. A workspace may be named by its slug.
+    pub(crate) fn read(item: &Json, catalog: &Catalog) -> Option<Self> {
+        let key = FactKey::parse(item.get("key")?.as_str()?)?;
+        let texts = |name: &str| match item.get(name) {
+            Some(Json::Array(items)) => items.iter().filter_map(Json::as_str).collect(),
+            Some(Json::String(text)) => vec![text.as_str()],
+            _ => Vec::new(),
+        };
+        // Requests have the workspace's id.
+        let id_of = |text: &str| match key {
+            FactKey::Workspace => {
+                catalog.by_slug(Kind::Workspace, None, text).map(|found| found.id.to_string())
+            }
+            _ => None,
+        };
+        let ids = |name: &str| -> Vec<String> {
+            texts(name).into_iter().map(|text| id_of(text).unwrap_or_else(|| text.to_owned())).collect()
+        };
+        let values = ids("value");
+        let excludes = ids("excludes");
+        Some(Self::new(key, values.iter().map(String::as_str), excludes.iter().map(String::as_str)))
+    }
+
     /// A condition as a record has it.
     pub fn new<'a>(
         key: FactKey,
@@ -96,12 +122,12 @@ impl Condition {
     }
 
     /// Whether any value will do, as far as its `values` go: `*`, or none of them.
-    pub(super) fn takes_any(&self) -> bool {
+    pub(crate) fn takes_any(&self) -> bool {
         self.values.is_empty() || self.values.contains(&Pattern::Any)
     }
 
     /// Whether a request with this value is meant. One without a value is not.
-    pub(super) fn matches(&self, value: Option<Value<'_>>) -> bool {
+    pub(crate) fn matches(&self, value: Option<Value<'_>>) -> bool {
         let Some(value) = value else { return false };
         let is_one_of = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(value));
         (self.values.is_empty() || is_one_of(&self.values)) && !is_one_of(&self.excludes)

@@ -1,8 +1,8 @@
-//! What a request, and an attempt of it, is to the limits: the values of the keys of `docs/limits.md`.
+//! What a request, and an attempt of it, is to limits and to rules of access: the values of the keys of `docs/limits.md`.
 //!
 //! Borrowed from the request; nothing is copied to find out which limits are for it.
 
-use super::fact_key::FactKey;
+use super::fact_key::{Condition, FactKey};
 use std::fmt;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ pub struct Named<'a> {
 
 /// A value of one key.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Text(&'a str),
     Id(Uuid),
     /// In a condition: `@provider/model`, by the slug and by the vendor.
@@ -81,8 +81,13 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> Facts<'a> {
+    /// Whether the request has what a condition wants.
+    pub(crate) fn meet(&self, condition: &Condition) -> bool {
+        condition.matches(self.value(&condition.key))
+    }
+
     /// The value that conditions compare.
-    pub(super) fn value(&self, key: &FactKey) -> Option<Value<'a>> {
+    pub(crate) fn value(&self, key: &FactKey) -> Option<Value<'a>> {
         let target = self.target.as_ref();
         match key {
             FactKey::VirtualKey => Some(Value::Text(target?.virtual_key?.slug)),
@@ -97,7 +102,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The value that names a bucket.
-    pub(super) fn group_value(&self, key: &FactKey) -> Option<Value<'a>> {
+    pub(crate) fn group_value(&self, key: &FactKey) -> Option<Value<'a>> {
         let target = self.target.as_ref();
         Some(match key {
             FactKey::ApiKey => self.api_key?.value(),
@@ -129,7 +134,7 @@ impl<'a> Id<'a> {
 
 impl Value<'_> {
     /// Whether a condition with this text names the value. A model may be named without its provider.
-    pub(super) fn is(self, text: &str) -> bool {
+    pub(crate) fn is(self, text: &str) -> bool {
         match self {
             Self::Text(value) => value == text,
             Self::Id(id) => Uuid::try_parse(text).is_ok_and(|wanted| wanted == id),
@@ -141,7 +146,7 @@ impl Value<'_> {
     }
 
     /// Whether it begins as a condition's prefix does.
-    pub(super) fn starts_with(self, prefix: &str) -> bool {
+    pub(crate) fn starts_with(self, prefix: &str) -> bool {
         match self {
             Self::Text(value) => value.starts_with(prefix),
             Self::ModelName { model, .. } => {
@@ -160,7 +165,7 @@ impl Value<'_> {
     }
 
     /// Its parts, each with its length before it: what is joined differently hashes differently.
-    pub(super) fn hash(self, add: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn hash(self, add: &mut dyn FnMut(&[u8])) {
         let mut part = |text: &str| {
             add(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
             add(text.as_bytes());
