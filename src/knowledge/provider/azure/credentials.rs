@@ -5,12 +5,11 @@
 //! <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>,
 //! <https://learn.microsoft.com/azure/aks/workload-identity-overview>.
 
-use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
+use crate::provider::bearer_token::parse_token;
+use crate::provider::token_exchange::{Step, TokenExchange, TokenRequest, TokenResponse};
 use http::{HeaderMap, HeaderValue, Method, header};
 use ring::digest::{SHA256, digest};
-use serde::Deserialize;
-use serde_json::Value;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use url::form_urlencoded::Serializer;
 use words::config::secret::Secret;
 
@@ -41,9 +40,6 @@ pub(super) struct Workload {
     pub client_id: Option<String>,
     pub scope: String,
 }
-
-/// The lifetime of a token when the response gives none.
-const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 impl TokenExchange for Entra {
     fn key(&self) -> String {
@@ -182,34 +178,4 @@ fn local_request(url: String) -> Step {
 fn local_value(response: &TokenResponse) -> Option<&str> {
     let text = std::str::from_utf8(&response.body).ok()?.trim();
     (response.status == 200 && !text.is_empty()).then_some(text)
-}
-
-/// Reads the response of a token endpoint. The metadata server writes numbers as strings.
-fn parse_token(response: &TokenResponse) -> Result<Step, String> {
-    #[derive(Deserialize)]
-    struct TokenBody {
-        access_token: Option<String>,
-        expires_in: Option<Value>,
-        error: Option<Value>,
-        error_description: Option<String>,
-    }
-    let body: Option<TokenBody> = serde_json::from_slice(&response.body).ok();
-    let Some(body) = body else { return Err(format!("its answer (status {}) is no token", response.status)) };
-    if let (200, Some(token)) = (response.status, body.access_token.filter(|token| !token.is_empty())) {
-        let seconds = match &body.expires_in {
-            Some(Value::String(text)) => text.trim().parse().ok(),
-            Some(value) => value.as_u64(),
-            None => None,
-        };
-        let lifetime = seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs);
-        return Ok(Step::Done(Credentials::Bearer(Secret::new(token)), lifetime));
-    }
-    // The first line describes the error; the others hold ids and times.
-    let line = body.error_description.as_deref().and_then(|text| text.lines().next());
-    let line: String = line.unwrap_or_default().chars().take(300).collect();
-    match (line.as_str(), body.error) {
-        ("", Some(Value::String(code))) => Err(code.chars().take(300).collect()),
-        ("", _) => Err(format!("its answer (status {}) is no token", response.status)),
-        _ => Err(line),
-    }
 }

@@ -4,8 +4,12 @@
 //! keep a session (`Mcp-Session-Id`). From 2026-07-28 on there is neither: each request has its version in `_meta`, and a few of its
 //! members once more in headers. Pure: no connection, no server's address.
 
+pub mod definition;
 pub mod envelope;
 pub mod era;
 pub mod message;
 pub mod names;
+pub mod param_headers;
+pub mod protected_resource;
 pub mod reply;
+pub mod search;
