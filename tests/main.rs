@@ -113,6 +113,7 @@ mod logged_costs;
 mod logs;
 mod max_connections;
 mod mcp_gateway;
+mod mcp_rules;
 mod mcp_servers;
 mod memory_engine;
 mod memory_returned;

@@ -42,6 +42,7 @@ mod log_filter;
 mod log_view;
 mod logs;
 mod masking;
+mod mcp_bundles;
 mod mcp_servers;
 pub mod metrics;
 mod model_names;

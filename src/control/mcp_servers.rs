@@ -3,18 +3,24 @@
 //! How clients use it through the gateway is `proxy::mcp`. How a server is found out about is `net::outbound::mcp`, what is
 //! remembered of it `state::mcp_servers`; what a request may save is checked in [`check`].
 
-mod check;
+mod approval;
+pub(super) mod check;
 mod metadata;
+mod resource_metadata;
+mod sign_in;
 
 use super::call::Call;
 use super::declared::Managed;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::origin::{ORIGIN, SET};
 use super::page;
+use super::policies::conditions;
 use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
 };
 use super::route::{Access, Route, Shape, get, post};
+use super::work::Work;
+use memory::state::stored::mcp_access::MAX_RULES;
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,38 +28,78 @@ use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
-const AUTH_TYPE: Type = Type::OneOf(&["headers", "none", "oauth_auto"]);
+const AUTH_TYPE: Type = Type::OneOf(&["headers", "none", "client_credentials", "oauth_auto"]);
 const TRANSPORT: Type = Type::OneOf(&["http", "sse"]);
-const AUTH_TYPE_DOC: &str = "`headers` or `none`; by default what `configurations` has. `oauth_auto` is refused: the gateway signs in nowhere.";
+const AUTH_TYPE_DOC: &str = "`headers`, `client_credentials` or `none`; by default what `configurations` has. `oauth_auto` is refused: no person is asked to sign in.";
 const TRANSPORT_DOC: &str =
     "`http`: streamable HTTP, the default. `sse`, which MCP has given up, is refused.";
-const CONFIGURATIONS: Type = Type::Object(&[optional(
-    "custom_headers",
-    Type::Map(&Type::Text(8192), 50),
-    "Sent with every request to the server. Values are secrets: they come back as `*****`, and in an update `*****` \
+const CONFIGURATIONS: Type = Type::Object(&[
+    optional(
+        "custom_headers",
+        Type::Map(&Type::Text(8192), 50),
+        "Sent with every request to the server. Values are secrets: they come back as `*****`, and in an update `*****` \
      keeps the value.",
-)]);
+    ),
+    sign_in::OAUTH,
+]);
 
 const PATTERNS: Type = Type::List(&Type::Name(256), 0, 500);
 const ALLOW: Field =
     optional("allow", PATTERNS, "What may be used: names, each with at most one `*` for any text.");
 const DENY: Field = optional("deny", PATTERNS, "What may not, before `allow`.");
 const ONE_ACCESS: Type = Type::Object(&[ALLOW, DENY]);
-const ACCESS: Type = Type::Object(&[
-    optional(
-        "tools",
-        Type::Object(&[
-            ALLOW,
-            DENY,
-            optional("read_only", Type::Flag, "Only tools that the server marks with `readOnlyHint`."),
-        ]),
-        "By the server's own names.",
+pub(super) const TOOLS: Field = optional(
+    "tools",
+    Type::Object(&[
+        ALLOW,
+        DENY,
+        optional("read_only", Type::Flag, "Only tools that the server marks with `readOnlyHint`."),
+    ]),
+    "By the server's own names.",
+);
+pub(super) const PROMPTS: Field = optional("prompts", ONE_ACCESS, "By the server's own names.");
+pub(super) const RESOURCES: Field = optional("resources", ONE_ACCESS, "By their URIs.");
+const CONDITION: Type = Type::Object(&[
+    required(
+        "key",
+        Type::PolicyKey,
+        "`api_key` (the key's id), `workspace_id`, `role` (`owner`, `admin`, `manager`, `member`) or `metadata.<name>`: metadata that the \
+         key, its workspace or its token sets, not what a request brings.",
     ),
-    optional("prompts", ONE_ACCESS, "By the server's own names."),
-    optional("resources", ONE_ACCESS, "By their URIs."),
+    optional(
+        "value",
+        conditions::VALUE,
+        "The value it must have, or a list of which it must have one; `*`: any.",
+    ),
+    optional("excludes", conditions::VALUE, "The value, or the values, it must not have."),
+]);
+const RULE: Type = Type::Object(&[
+    required("conditions", Type::List(&CONDITION, 1, 20), "Whose rule it is: all must be met."),
+    TOOLS,
+    PROMPTS,
+    RESOURCES,
+]);
+const ACCESS: Type = Type::Object(&[
+    TOOLS,
+    PROMPTS,
+    RESOURCES,
+    optional(
+        "approved_only",
+        Type::Flag,
+        "Only tools whose definition was approved (`POST /v1/mcp-servers/{id}/tools/approve`) and has not changed since.",
+    ),
+    optional(
+        "rules",
+        Type::List(&RULE, 0, MAX_RULES),
+        "More for some clients. What one of a client's rules denies, no other allows.",
+    ),
 ]);
 const ACCESS_DOC: &str =
     "What clients may use of the server through the gateway. Nothing that is not allowed here.";
+
+const PRICES: Type = Type::Map(&Type::Number(0.0, 100_000.0), 500);
+const PRICES_DOC: &str = "What one call of a tool costs, US cents, by the server's own name of it, with at most one `*`: a name before a \
+                          pattern, a longer pattern before a shorter one. Calls without a price are free.";
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
@@ -69,6 +115,7 @@ const CREATE: &[Field] = &[
     optional("transport", TRANSPORT, TRANSPORT_DOC),
     optional("configurations", CONFIGURATIONS, "How the server is called."),
     optional("access", ACCESS, ACCESS_DOC),
+    optional("prices", PRICES, PRICES_DOC),
     optional("mcp_integration_id", Type::Text(128), "Kept and shown, and not used."),
 ];
 
@@ -80,10 +127,11 @@ const UPDATE: &[Field] = &[
         "Another host needs its headers with it: the old ones are not sent there.",
     ),
     optional("description", Type::Text(500), "For people."),
-    optional("auth_type", AUTH_TYPE, "`none` removes the headers."),
+    optional("auth_type", AUTH_TYPE, "`none` removes headers and sign-in, `headers` the sign-in."),
     optional("transport", TRANSPORT, TRANSPORT_DOC),
-    optional("configurations", CONFIGURATIONS, "Replaces all headers; null removes them."),
+    optional("configurations", CONFIGURATIONS, "Replaces all headers and the sign-in; null removes them."),
     optional("access", ACCESS, "Replaces all of it; null allows nothing."),
+    optional("prices", PRICES, "Replaces all of them; null: its calls are free."),
     optional("mcp_integration_id", Type::Text(128), "Kept and shown, and not used."),
 ];
 
@@ -99,10 +147,15 @@ const ITEM: &[Field] = &[
     required("name", Type::Text(255), "For people."),
     nullable("description", Type::Text(500), "For people."),
     required("url", Type::Text(2048), "Where the server listens."),
-    required("auth_type", Type::OneOf(&["headers", "none"]), "Whether headers are sent."),
+    required(
+        "auth_type",
+        Type::OneOf(&["headers", "none", "client_credentials"]),
+        "How the gateway authenticates there.",
+    ),
     required("transport", Type::OneOf(&["http"]), "Streamable HTTP."),
-    required("configurations", Type::AnyObject, "`custom_headers`, with masked values."),
+    required("configurations", Type::AnyObject, "`custom_headers` and `oauth`, with masked secrets."),
     nullable("access", ACCESS, ACCESS_DOC),
+    nullable("prices", PRICES, PRICES_DOC),
     nullable("mcp_integration_id", Type::Text(128), "As it was given."),
     required("organisation_id", Type::Uuid, "The organisation."),
     nullable("workspace_id", Type::Uuid, "Where it is used."),
@@ -137,7 +190,39 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(metadata::read(call)),
     )
     .replies(Shape::Object(metadata::METADATA)),
+    get(
+        "/v1/mcp-servers/{id}/tools",
+        Access::Scope(&[Scope::McpServersRead]),
+        "Lists the tools of an MCP server, with what was approved of them",
+        |call| Box::pin(approval::list(call)),
+    )
+    .works_at(Work::Trial)
+    .replies(Shape::Object(approval::LISTED)),
+    post(
+        "/v1/mcp-servers/{id}/tools/approve",
+        Access::Scope(&[Scope::McpServersUpdate]),
+        "Approves definitions of tools",
+        |call| Box::pin(approval::approve(call)),
+    )
+    .works_at(Work::Trial)
+    .body(approval::APPROVE)
+    .replies(Shape::Object(&[required(
+        "approved",
+        Type::Integer(0, 4000),
+        "How many tools have an approval now.",
+    )]))
+    .changes("mcp-servers", "approve"),
+    get("/.well-known/oauth-protected-resource", Access::Open, RESOURCE_SUMMARY, |call| {
+        Box::pin(resource_metadata::read(call))
+    })
+    .replies(Shape::Object(resource_metadata::DESCRIPTION)),
+    get("/.well-known/oauth-protected-resource/{*path}", Access::Open, RESOURCE_SUMMARY, |call| {
+        Box::pin(resource_metadata::read(call))
+    })
+    .replies(Shape::Object(resource_metadata::DESCRIPTION)),
 ];
+
+const RESOURCE_SUMMARY: &str = "Describes an MCP endpoint to clients that sign in (RFC 9728)";
 
 /// As files have it.
 pub(super) const MANAGED: Managed = Managed::of::<McpServer>("mcp-servers");
@@ -149,7 +234,7 @@ impl Resource for McpServer {
     const NAME: &'static str = "mcp-servers";
     const PATHS: [&'static str; 2] = ["/v1/mcp-servers", "/v1/mcp-servers/{id}"];
     const PREFIX: &'static str = "mcp-";
-    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id", "access"];
+    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id", "access", "prices"];
     const SECRET: &'static [&'static str] = &["configurations"];
     const PAGE_SIZE: usize = 100;
     const CHANGED: Changed = Changed::Made;

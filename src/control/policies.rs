@@ -3,7 +3,7 @@
 //! The two kinds are `usage` and `rate`, whose requests a policy applies to is checked in `conditions`. Nothing here counts: that is
 //! `limits`.
 
-mod conditions;
+pub(super) mod conditions;
 mod entities;
 mod rate;
 mod usage;

@@ -48,6 +48,7 @@ const TABLES: &[&[Route]] = &[
     crate::policies::ENTITY_ROUTES,
     crate::policies::RATE_ROUTES,
     crate::mcp_servers::ROUTES,
+    crate::mcp_bundles::ROUTES,
     crate::declared::ROUTES,
     crate::audit_logs::ROUTES,
     crate::pricing::ROUTES,
@@ -187,8 +188,10 @@ mod tests {
         let paths = control_paths();
         for route in routes() {
             assert!(paths.owns(route.path), "{}", route.path);
-            // Prices are no secret, and links to files of exports are signed.
-            let is_below = ["model-configs/", "export-files/"].iter().any(|name| route.path.contains(name));
+            // Prices are no secret, nor is how to sign in; links to files of exports are signed.
+            let is_below = ["model-configs/", "export-files/", "/.well-known/"]
+                .iter()
+                .any(|name| route.path.contains(name));
             let needs_no_key = matches!(route.path, "/livez" | "/readyz") || is_below;
             assert_eq!(paths.is_open(route.path), needs_no_key, "{}", route.path);
         }
@@ -221,6 +224,8 @@ mod tests {
                 "GET /v1/api-keys/self",
                 "GET /v1/api-keys/self/limits",
                 "POST /v1/prompts/{id}/render",
+                "GET /.well-known/oauth-protected-resource",
+                "GET /.well-known/oauth-protected-resource/{*path}",
                 "GET /model-configs/pricing/{provider}/{*model}",
                 "GET /v1/model-configs/pricing/{provider}/{*model}",
                 "POST /v1/logs",

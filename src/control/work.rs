@@ -101,7 +101,13 @@ mod tests {
         assert!(of("/v1/prompts/{id}/render").all(|route| route.work == Work::Render));
         assert!(of("/v1/guardrails/{id}/test").all(|route| route.work == Work::Trial));
         let mut small = routes().filter(|route| matches!(route.body, Body::None));
-        let works = ["/v1/settings", "/v1/api-keys/self/limits", "/v1/providers/{slug}/models", "/v1/export"];
+        let works = [
+            "/v1/settings",
+            "/v1/api-keys/self/limits",
+            "/v1/providers/{slug}/models",
+            "/v1/export",
+            "/v1/mcp-servers/{id}/tools",
+        ];
         assert!(small.all(|route| (route.work == Work::Little) != works.contains(&route.path)));
     }
 }

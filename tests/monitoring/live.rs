@@ -19,9 +19,10 @@ use std::path::Path;
 /// A key that may call once a day.
 const LIMITED: &str = "tp-limited-0123456789";
 /// Families that this load does not make, and why.
-const NOT_MADE: [(&str, &str); 2] = [
+const NOT_MADE: [(&str, &str); 3] = [
     ("turnpike_bounded_usage_reports_total", "the emulator reports no more than a request can use"),
     ("turnpike_batches_finished_total", "the load has no batch"),
+    ("turnpike_mcp_changed_tools", "the load has no MCP server; tests/mcp_rules.rs has"),
 ];
 
 /// The rules for a scrape every second: their header says how.

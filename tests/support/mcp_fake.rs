@@ -175,6 +175,11 @@ fn content(sent: &Value, tools: &Value) -> Option<Value> {
             json!({"resourceTemplates": [{"uriTemplate": "item://{id}", "name": "i"}]})
         }
         "resources/read" => json!({"contents": [{"uri": params["uri"], "text": "read"}]}),
+        "completion/complete" => {
+            let of = params["ref"]["name"].as_str().or(params["ref"]["uri"].as_str()).unwrap_or_default();
+            let values = [format!("{of}: {}", params["argument"]["value"].as_str().unwrap_or_default())];
+            json!({"completion": {"values": values, "hasMore": false}})
+        }
         "tools/call" => {
             let text = params["arguments"].to_string();
             let failed = params["arguments"]["fail"] == true;

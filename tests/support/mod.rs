@@ -12,6 +12,7 @@ pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod gateway;
 pub(crate) mod machine;
+pub(crate) mod mcp_client;
 pub(crate) mod mcp_fake;
 pub(crate) mod message;
 pub(crate) mod packages;

@@ -6,8 +6,8 @@ use super::super::resource::Resource;
 use super::super::route::{Body, Route};
 use super::super::stage::{check_scope, route};
 use super::super::{
-    collections, configs, guardrails, integrations, labels, mcp_servers, model_names, partials, policies,
-    prompts, providers, workspaces,
+    collections, configs, guardrails, integrations, labels, mcp_bundles, mcp_servers, model_names, partials,
+    policies, prompts, providers, workspaces,
 };
 use crate::field::Field;
 use memory::auth::ClientIdentity;
@@ -41,7 +41,7 @@ const SERVICE_KEYS: Managed = Managed {
 };
 
 /// All of them. Workspaces name configs and guardrails by default: they are made first, and changed last but for keys (`plan`).
-pub(super) const KINDS: [Managed; 14] = [
+pub(super) const KINDS: [Managed; 15] = [
     workspaces::MANAGED,
     labels::MANAGED,
     collections::MANAGED,
@@ -53,6 +53,7 @@ pub(super) const KINDS: [Managed; 14] = [
     configs::MANAGED,
     model_names::MANAGED,
     mcp_servers::MANAGED,
+    mcp_bundles::MANAGED,
     policies::MANAGED_USAGE,
     policies::MANAGED_RATE,
     SERVICE_KEYS,
@@ -72,7 +73,7 @@ impl Managed {
     }
 
     pub fn find(name: &str) -> Option<&'static Self> {
-        static KINDS_IN_PLACE: [Managed; 14] = KINDS;
+        static KINDS_IN_PLACE: [Managed; 15] = KINDS;
         KINDS_IN_PLACE.iter().find(|managed| managed.name == name)
     }
 

@@ -2,17 +2,20 @@
 //!
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
+use super::sign_in;
 use crate::call::Call;
+use crate::policies::conditions::check_conditions;
 use http::{HeaderName, HeaderValue};
 use memory::net::outbound::custom_host::HostRules;
 use memory::net::outbound::origin::Origin;
+use memory::state::stored::mcp_access::AccessKind;
 use serde_json::{Map, Value, json};
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::ModelPattern;
 
 /// What stands for a secret in responses; in an update, for the secret that is there.
-const MASK: &str = "*****";
+pub(super) const MASK: &str = "*****";
 
 /// Headers that the connection and the protocol need themselves. Beside them all that begin with `mcp-` or `proxy-`.
 const RESERVED: [&str; 13] = [
@@ -39,20 +42,44 @@ pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Resu
     let problems = Problems::default();
     connect(&call.body, body, &call.snapshot.hosts, &problems);
     check_access(&call.body, &problems);
+    check_prices(&call.body, &problems);
     if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
-/// A pattern that is none would allow, or deny, nothing.
+const PATTERN_RULE: &str = "must be 1 to 256 characters without spaces, with at most one *";
+
+/// The keys of conditions beside those of metadata: what a client is, and not what it asks for.
+const CLIENT_KEYS: [&str; 3] = ["api_key", "workspace_id", "role"];
+
 fn check_access(sent: &Map<String, Value>, problems: &Problems) {
-    for (kind, rules) in sent.get("access").and_then(Value::as_object).into_iter().flatten() {
+    let Some(access) = sent.get("access").and_then(Value::as_object) else { return };
+    check_patterns(access, "access.", problems);
+    let rules = access.get("rules").and_then(Value::as_array).into_iter().flatten();
+    for (index, rule) in rules.enumerate() {
+        let Some(rule) = rule.as_object() else { continue };
+        let at = format!("access.rules[{index}].");
+        check_conditions(rule, &at, &CLIENT_KEYS, problems);
+        check_patterns(rule, &at, problems);
+    }
+}
+
+fn check_prices(sent: &Map<String, Value>, problems: &Problems) {
+    let named = sent.get("prices").and_then(Value::as_object).into_iter().flatten();
+    for (pattern, _) in named.filter(|(pattern, _)| ModelPattern::parse(pattern).is_none()) {
+        problems.push(format!("prices.{pattern}"), None, PATTERN_RULE);
+    }
+}
+
+/// A pattern that is none would allow, or deny, nothing.
+pub(crate) fn check_patterns(set: &Map<String, Value>, path: &str, problems: &Problems) {
+    for (kind, _) in AccessKind::ALL {
         for list in ["allow", "deny"] {
-            let patterns = rules.get(list).and_then(Value::as_array).into_iter().flatten();
-            let bad = patterns.enumerate().filter(|(_, pattern)| {
+            let patterns = set.get(kind).and_then(|rules| rules.get(list)).and_then(Value::as_array);
+            let bad = patterns.into_iter().flatten().enumerate().filter(|(_, pattern)| {
                 pattern.as_str().is_none_or(|pattern| ModelPattern::parse(pattern).is_none())
             });
             for (at, _) in bad {
-                let why = "must be 1 to 256 characters without spaces, with at most one *";
-                problems.push(format!("access.{kind}.{list}[{at}]"), None, why);
+                problems.push(format!("{path}{kind}.{list}[{at}]"), None, PATTERN_RULE);
             }
         }
     }
@@ -61,7 +88,7 @@ fn check_access(sent: &Map<String, Value>, problems: &Problems) {
 fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &HostRules, problems: &Problems) {
     let text = |name: &str| sent.get(name).and_then(Value::as_str);
     if text("auth_type") == Some("oauth_auto") {
-        let why = "is oauth_auto, and the gateway cannot sign in at MCP servers: save a token with auth_type headers";
+        let why = "is oauth_auto, and the gateway asks no person to sign in: use client_credentials, or save a token with auth_type headers";
         problems.push("auth_type", None, why);
     }
     if text("transport") == Some("sse") {
@@ -100,21 +127,75 @@ fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &Hos
             read_headers(configurations, &before, problems)
         }
     };
-    let auth_type = match (text("auth_type"), headers.is_empty()) {
-        (Some("headers"), true) => {
+    let oauth = oauth(sent, body, is_other_host, rules, problems);
+    let auth_type = auth_type(text("auth_type"), &headers, oauth.is_some(), problems);
+    body.insert("auth_type".to_owned(), auth_type.into());
+    let mut configurations = json!({"custom_headers": headers});
+    if let (Some(oauth), Some(members)) = (oauth, configurations.as_object_mut()) {
+        members.insert("oauth".to_owned(), oauth);
+    }
+    body.insert("configurations".to_owned(), configurations);
+}
+
+/// How the gateway signs in, where `body` has how it did before. `is_other_host`: the server's host is a new one.
+fn oauth(
+    sent: &Map<String, Value>,
+    body: &Map<String, Value>,
+    is_other_host: bool,
+    rules: &HostRules,
+    problems: &Problems,
+) -> Option<Value> {
+    let before = body.get("configurations").and_then(|configurations| configurations.get("oauth"));
+    match (sent.get("configurations"), sent.get("auth_type").and_then(Value::as_str)) {
+        (None, Some("none" | "headers")) => None,
+        (None, _) => {
+            if is_other_host && before.is_some() {
+                let why = "must be given again: the URL names another host, where the saved sign-in sends no tokens";
+                problems.push("configurations.oauth.client_secret", None, why);
+            }
+            before.cloned()
+        }
+        (Some(configurations), _) => {
+            let sent = configurations.get("oauth").and_then(Value::as_object)?;
+            Some(sign_in::read(sent, before.filter(|_| !is_other_host), rules, problems))
+        }
+    }
+}
+
+/// The kind of authentication, from what is named and what there is.
+fn auth_type(
+    named: Option<&str>,
+    headers: &Map<String, Value>,
+    has_oauth: bool,
+    problems: &Problems,
+) -> &'static str {
+    if has_oauth && headers.contains_key("authorization") {
+        let why = "is the header that the sign-in sends";
+        problems.push("configurations.custom_headers.authorization", None, why);
+    }
+    match (named, has_oauth, headers.is_empty()) {
+        (Some("client_credentials"), false, _) => {
+            let why = "must have the credentials that auth_type client_credentials signs in with";
+            problems.push("configurations.oauth", None, why);
+            "client_credentials"
+        }
+        (Some("headers" | "none"), true, _) => {
+            problems.push("auth_type", None, "must be client_credentials where there is oauth");
+            "client_credentials"
+        }
+        (Some("headers"), _, true) => {
             let why = "must have the headers that auth_type headers sends";
             problems.push("configurations.custom_headers", None, why);
             "headers"
         }
-        (Some("none"), false) => {
+        (Some("none"), _, false) => {
             problems.push("auth_type", None, "is none, and there are headers: use headers");
             "none"
         }
-        (_, true) => "none",
-        (_, false) => "headers",
-    };
-    body.insert("auth_type".to_owned(), auth_type.into());
-    body.insert("configurations".to_owned(), json!({"custom_headers": headers}));
+        (_, true, _) => "client_credentials",
+        (_, _, true) => "none",
+        (_, _, false) => "headers",
+    }
 }
 
 /// The headers of a request, with those of before where it has the mask.

@@ -15,7 +15,8 @@ use words::error::Error;
 const KEY_DOC: &str = "`api_key`, `organisation_id`, `workspace_id`, `config`, `prompt`, `endpoint_type`, `metadata.<name>`; of the \
                        target: `model`, `provider`, `virtual_key`.";
 
-const VALUE: Type = Type::AnyOf(&[Type::Text(512), Type::List(&Type::Text(512), 1, 100)]);
+pub(in super::super) const VALUE: Type =
+    Type::AnyOf(&[Type::Text(512), Type::List(&Type::Text(512), 1, 100)]);
 
 const CONDITION: Type = Type::Object(&[
     required("key", Type::PolicyKey, KEY_DOC),
@@ -40,28 +41,19 @@ pub(super) const GROUP_BY_FIELD: Field = required(
     "What has a bucket of its own: each combination of values of these keys. It cannot be changed later.",
 );
 
+/// What a person is in a workspace.
+const ROLES: [&str; 4] = ["owner", "admin", "manager", "member"];
+
 /// The most characters of the name of metadata.
 const METADATA_NAME: usize = 64;
 
 /// Checks the keys and values of a body's `conditions` and `group_by`.
 pub(super) fn check(body: &Map<String, Value>, problems: &Problems) {
-    for (index, condition) in items(body, "conditions").enumerate() {
-        let path = format!("conditions[{index}]");
-        let Some(key) = check_key(condition, &path, problems) else { continue };
-        let given = |name: &str| condition.get(name).filter(|value| !value.is_null());
-        if given("value").is_none() && given("excludes").is_none() {
-            problems.push(format!("{path}.value"), None, "is required, or excludes");
-        }
-        for name in ["value", "excludes"] {
-            if let Some(why) = texts(condition.get(name)).find_map(|text| wrong_value(key, text)) {
-                problems.push(format!("{path}.{name}"), None, why);
-            }
-        }
-    }
+    check_conditions(body, "", &FactKey::NAMES, problems);
     let mut before = HashSet::new();
     for (index, group) in items(body, "group_by").enumerate() {
         let path = format!("group_by[{index}]");
-        if let Some(key) = check_key(group, &path, problems)
+        if let Some(key) = check_key(group, &path, &FactKey::NAMES, problems)
             && !before.insert(key)
         {
             problems.push(format!("{path}.key"), None, "stands twice");
@@ -79,8 +71,35 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
     value.into_iter().chain(list).filter_map(Value::as_str)
 }
 
+/// Checks the keys, which are `names` and those of metadata, and the values of `conditions`. `at`: what stands before their paths.
+pub(in super::super) fn check_conditions(
+    body: &Map<String, Value>,
+    at: &str,
+    names: &[&'static str],
+    problems: &Problems,
+) {
+    for (index, condition) in items(body, "conditions").enumerate() {
+        let path = format!("{at}conditions[{index}]");
+        let Some(key) = check_key(condition, &path, names, problems) else { continue };
+        let given = |name: &str| condition.get(name).filter(|value| !value.is_null());
+        if given("value").is_none() && given("excludes").is_none() {
+            problems.push(format!("{path}.value"), None, "is required, or excludes");
+        }
+        for name in ["value", "excludes"] {
+            if let Some(why) = texts(condition.get(name)).find_map(|text| wrong_value(key, text)) {
+                problems.push(format!("{path}.{name}"), None, why);
+            }
+        }
+    }
+}
+
 /// The item's key, if it is one.
-fn check_key<'a>(item: &'a Value, path: &str, problems: &Problems) -> Option<&'a str> {
+fn check_key<'a>(
+    item: &'a Value,
+    path: &str,
+    names: &[&'static str],
+    problems: &Problems,
+) -> Option<&'a str> {
     let key = item.get("key")?.as_str()?;
     let path = format!("{path}.key");
     match key.strip_prefix("metadata.") {
@@ -93,11 +112,11 @@ fn check_key<'a>(item: &'a Value, path: &str, problems: &Problems) -> Option<&'a
             );
         }
         Some(_) => return Some(key),
-        None if FactKey::NAMES.contains(&key) => return Some(key),
+        None if names.contains(&key) => return Some(key),
         None => {
-            let message = match nearest(&FactKey::NAMES, key) {
-                Some(name) => format!("is no key of a policy; did you mean {name}?"),
-                None => format!("must be one of {}, or metadata.<name>", FactKey::NAMES.join(", ")),
+            let message = match nearest(names, key) {
+                Some(name) => format!("is no key of a condition; did you mean {name}?"),
+                None => format!("must be one of {}, or metadata.<name>", names.join(", ")),
             };
             problems.push(path, None, message);
         }
@@ -110,6 +129,7 @@ fn wrong_value(key: &str, text: &str) -> Option<String> {
     match key {
         _ if text == "*" => None,
         _ if text.is_empty() => Some("must not be empty".to_owned()),
+        "role" if !ROLES.contains(&text) => Some(format!("must be one of {}", ROLES.join(", "))),
         "api_key" if text.starts_with("gk_") => {
             Some("must be the key's id, which is no secret, not the key itself".to_owned())
         }

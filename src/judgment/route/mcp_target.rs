@@ -5,6 +5,7 @@
 use super::compiled::{CompiledConfig, Node};
 use super::config_hooks::ConfigHooks;
 use super::target::Target;
+use knowledge::price::OwnPrices;
 use knowledge::provider::mcp::McpServers;
 use memory::state::directory::ProviderIds;
 use memory::state::metrics::TargetSeries;
@@ -25,7 +26,8 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const BREAKER: BreakerPolicy =
     BreakerPolicy { threshold: 5, cooldown: Duration::from_secs(30), statuses: None };
 
-/// The config of calls of a server, for clients of a workspace.
+/// The config of a call of a server, for clients of a workspace. `tool`: what is called if it is a tool, by the server's name of it and by the
+/// client's, which is the model of the request.
 ///
 /// # Errors
 /// 400 for guardrails that cannot run.
@@ -33,6 +35,7 @@ pub fn compile_mcp(
     snapshot: &SettingsSnapshot,
     server: &StoredMcpServer,
     workspace: Option<Uuid>,
+    tool: Option<(&str, &str)>,
 ) -> Result<CompiledConfig, Error> {
     let mut policies = snapshot.settings.policies();
     policies.request_timeout = policies.request_timeout.or(Some(CALL_TIMEOUT));
@@ -48,7 +51,7 @@ pub fn compile_mcp(
         model_config: None,
         prompt: None,
         account: Account { custom_host: Some(server.url.clone()), ..Account::default() },
-        own_prices: None,
+        own_prices: tool.and_then(|(own_name, label)| prices(server, own_name, label)),
         models: None,
         allowed: None,
         by_model_name: false,
@@ -71,7 +74,14 @@ pub fn compile_mcp(
         series: TargetSeries::default(),
         index_header: OnceLock::new(),
         auth: OnceLock::from((Operation::McpCall, Arc::new(server.headers.clone()))),
-        token_exchange: OnceLock::new(),
+        token_exchange: OnceLock::from(server.sign_in.clone()),
     };
     Ok(CompiledConfig::new(Node::Target(Arc::new(target)), None).with_hook_bytes(hook_bytes))
+}
+
+/// The price of a call of a tool, where it has one.
+fn prices(server: &StoredMcpServer, own_name: &str, label: &str) -> Option<Arc<OwnPrices>> {
+    let cents = server.price(own_name)?;
+    let identity = format!("mcp {} {} {own_name}", server.id, server.revision);
+    OwnPrices::of_call(label, cents, &identity).map(Arc::new)
 }

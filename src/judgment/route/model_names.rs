@@ -257,7 +257,7 @@ impl Request {
     fn calls_model(&self) -> bool {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
         let is_batch = self.operation == Operation::BatchesCreate;
-        let is_billed = !matches!(self.operation.billing(), Billing::None | Billing::Later);
+        let is_billed = !matches!(self.operation.billing(), Billing::None | Billing::Later | Billing::Calls);
         is_upgrade || is_batch || (self.sends() && is_billed)
     }
 }

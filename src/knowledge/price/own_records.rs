@@ -38,6 +38,15 @@ impl OwnPrices {
         }
         Self::new(fnv(text.as_bytes()), factor, models)
     }
+
+    /// The price of one call of what has this name, in cents; 0: it is free. `identity`: what no other price has. `None`: it is no price.
+    pub fn of_call(name: &str, cents: f64, identity: &str) -> Option<Self> {
+        let mut rates = Rates::default();
+        let price = money::price_from_cents(cents, Unit::Request.per())?;
+        rates.set(Unit::Request, Rate::flat(price));
+        let models = HashMap::from([(name.to_lowercase().into(), OwnModel::Fixed(rating(name, rates)?))]);
+        Self::new(fnv(identity.as_bytes()), None, models)
+    }
 }
 
 /// `{"multiplier": {"default": 0.8, "response_token": 0.9, "additional_units": {"web_search": 1}}}`; names may have dots
@@ -83,6 +92,10 @@ fn fixed(name: &str, prices: &Map<String, Value>) -> Option<Rating> {
             rates.set(unit, Rate::flat(price));
         }
     }
+    rating(name, rates)
+}
+
+fn rating(name: &str, rates: Rates) -> Option<Rating> {
     if rates.is_empty() {
         return None;
     }

@@ -5,11 +5,12 @@
 use http::HeaderValue;
 use moka::sync::Cache;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
+use words::api::mcp::definition::{self, DefinitionHash};
 use words::api::mcp::era::McpEra;
 
 /// The most servers, and for how long after the last use of each.
@@ -41,8 +42,27 @@ pub enum McpList {
     Templates,
 }
 
-/// The items of a list, each the JSON text that the server has sent.
-pub type McpItems = Arc<[Box<str>]>;
+/// An item of a list.
+#[derive(Debug)]
+pub struct McpItem {
+    /// The JSON text that the server has sent; of a tool whose definition must be approved, in one spelling.
+    pub text: Box<str>,
+    hash: OnceLock<DefinitionHash>,
+}
+
+impl McpItem {
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self { text: text.into(), hash: OnceLock::new() }
+    }
+
+    /// The hash of its text.
+    pub fn hash(&self) -> &DefinitionHash {
+        self.hash.get_or_init(|| definition::hash(&self.text))
+    }
+}
+
+/// The items of a list.
+pub type McpItems = Arc<[McpItem]>;
 
 /// What was found, or why nothing was, and when.
 type Found<T> = Arc<OnceCell<(Instant, Result<T, String>)>>;

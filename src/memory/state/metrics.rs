@@ -55,6 +55,8 @@ const MAX_CALLS: usize = 100;
 const MAX_MODEL_LENGTH: usize = 128;
 /// Maximum number of index paths as label values.
 const MAX_INDEXES: usize = 200;
+/// Maximum number of MCP servers as label values.
+const MAX_MCP_SERVERS: usize = 200;
 /// Maximum number of combinations of provider, index path and outcome as label values.
 const MAX_ATTEMPTS: usize = 1_000;
 
@@ -78,6 +80,7 @@ pub struct Metrics {
     clients: Clients,
     named_calls: LabelLimit,
     indexes: LabelLimit,
+    mcp_servers: LabelLimit,
     named_attempts: LabelLimit,
 }
 
@@ -149,6 +152,7 @@ impl Metrics {
             clients: Clients::default(),
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
+            mcp_servers: LabelLimit::new(MAX_MCP_SERVERS),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
             registry,
         })
@@ -308,6 +312,12 @@ impl Metrics {
     /// Counts a wait before another attempt.
     pub fn record_retry_wait(&self, wait: Duration) {
         self.routing.waits.observe(wait.as_secs_f64());
+    }
+
+    /// Sets how many tools of an MCP server are not as they were approved.
+    pub fn set_changed_tools(&self, server: &str, count: usize) {
+        let server = self.mcp_servers.bounded(server);
+        self.routing.changed_tools.with_label_values(&[server]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Sets what is taken of the places at targets, and how many requests wait for one.

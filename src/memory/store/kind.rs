@@ -69,6 +69,7 @@ kinds! {
     Label = row("label"),
     Collection = row("collection"),
     McpServer = row("mcp_server"),
+    McpBundle = row("mcp_bundle"),
     UsagePolicy = row("usage_limits_policy"),
     RatePolicy = row("rate_limits_policy"),
     /// A saved question to the log store.

@@ -73,6 +73,7 @@ impl Observed {
         let (is_charged, is_counted) = match billing(attempt) {
             Billing::None => return Self::Nothing,
             Billing::Tokens => (has_output, has_output),
+            Billing::Calls => return Self::of_call(),
             Billing::IfReported | Billing::Other | Billing::Later => (!is_failed, false),
         };
         if is_charged && is_unmeasured(attempt, response, true) {
@@ -91,6 +92,11 @@ impl Observed {
             None if !response.is_complete() && response.error.is_none() => Self::Open,
             _ => Self::Nothing,
         }
+    }
+
+    /// What a call used that costs the same whatever it uses.
+    fn of_call() -> Self {
+        Self::Reported(Box::new(AttemptUsage { source: UsageSource::Counted, ..AttemptUsage::unmeasured() }))
     }
 
     /// The same of a response that was not read to its end: a report may follow the finish reason, and the provider charges what it says.
@@ -148,6 +154,7 @@ impl AttemptUsage {
 /// was paid when it was made. What makes a batch there is paid later: the batch reports the usage of all its requests each time.
 pub(super) fn billing(attempt: &Attempt) -> Billing {
     match attempt.operation.billing() {
+        Billing::Calls if attempt.target.own_prices.is_none() => Billing::None,
         Billing::IfReported if !makes(&attempt.method) => Billing::None,
         Billing::IfReported if manages_batch(&attempt.path) && cancels(&attempt.path) => Billing::None,
         Billing::IfReported if manages_batch(&attempt.path) => Billing::Later,
@@ -164,7 +171,7 @@ pub(super) fn makes(method: &Method) -> bool {
 pub(super) fn is_unmeasured(attempt: &Attempt, response: &ResponseSummary, is_whole: bool) -> bool {
     let is_reported = response.usage.is_some();
     match billing(attempt) {
-        Billing::None => false,
+        Billing::None | Billing::Calls => false,
         Billing::Later => true,
         Billing::Other => !is_reported && (is_whole || response.is_unread) && spoken(attempt).is_none(),
         Billing::IfReported => !is_reported && !cancels(&attempt.path) && (is_whole || response.is_unread),

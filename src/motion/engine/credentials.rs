@@ -154,7 +154,7 @@ pub fn sign(
 }
 
 /// From the cache, or fetched. A token that expires soon is used and refreshed in the background.
-async fn cached_or_fetched(
+pub(super) async fn cached_or_fetched(
     shared: &Arc<Shared>,
     snapshot: &Arc<SettingsSnapshot>,
     token_exchange: Arc<dyn TokenExchange>,

@@ -16,10 +16,11 @@ use memory::net::inbound::unread_bodies::{DRAIN_TIMEOUT, UnreadBodies};
 use pingora_core::protocols::http::HttpTask;
 use words::api::Dialect;
 use words::api::error_body::ErrorView;
-use words::api::mcp::envelope;
+use words::api::mcp::{envelope, protected_resource};
 use words::api::operation::Operation;
 use words::error::{Error, Kind};
 use words::json::splice::append_member;
+use words::settings::scopes::Scope;
 
 /// How much of an unread body is read and dropped.
 const DRAIN_BYTES: usize = 32 << 20;
@@ -61,7 +62,8 @@ pub async fn send<D: Downstream>(
         _ => None,
     };
     let status = error.status();
-    let parts = parts(&error, ctx, body, allow);
+    let challenge = challenge(&error, ctx, downstream.request().uri.path());
+    let parts = parts(&error, ctx, body, allow, challenge);
     ctx.failure = Some(error);
     let sent = match parts {
         Ok(parts) => downstream.send(parts).await.is_ok(),
@@ -75,12 +77,23 @@ pub async fn send<D: Downstream>(
     if sent && !unread { Ok(()) } else { Err(Aborted) }
 }
 
+/// How an MCP client is to authenticate, where it is refused for that.
+fn challenge(error: &Error, ctx: &RequestContext, path: &str) -> Option<String> {
+    let lacks_scope = error.kind == Kind::Forbidden
+        && ctx.record.client.as_ref().is_some_and(|client| !client.scopes.contains(Scope::McpInvoke));
+    let is_challenged = lacks_scope || matches!(error.kind, Kind::Unauthorized | Kind::KeyExpired);
+    let public_url = ctx.snapshot.settings.server.public_url.as_deref();
+    (ctx.api.dialect == Dialect::Mcp && is_challenged)
+        .then(|| protected_resource::challenge(public_url, path, lacks_scope))
+}
+
 /// `allow`: the methods of a path that does not take this one.
 fn parts(
     error: &Error,
     ctx: &RequestContext,
     body: Bytes,
     allow: Option<String>,
+    challenge: Option<String>,
 ) -> Result<Vec<HttpTask>, Error> {
     let status = match StatusCode::from_u16(error.status()) {
         _ if ctx.reply.hides_status => StatusCode::OK,
@@ -91,8 +104,8 @@ fn parts(
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        if ctx.api.dialect == Dialect::Mcp && matches!(error.kind, Kind::Unauthorized | Kind::KeyExpired) {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if let Some(challenge) = &challenge {
+            header_edit::insert_str(headers, header::WWW_AUTHENTICATE, challenge);
         }
         if let Some(allow) = allow {
             header_edit::insert_str(headers, header::ALLOW, &allow);

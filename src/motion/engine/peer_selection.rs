@@ -5,6 +5,7 @@
 
 use super::failure;
 use judgment::route::target::Target;
+use knowledge::provider::mcp;
 use memory::net::outbound::origin::Origin;
 use memory::net::outbound::peer::{PeerOptions, Protocol};
 use memory::net::outbound::presented::PresentedCertificate;
@@ -16,6 +17,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::error::Error;
+
+/// How long a connection to an MCP server is kept at most. The servers that most of them run on close idle ones after five seconds, and a
+/// call that meets such an end is not sent again.
+const MCP_IDLE: Duration = Duration::from_secs(3);
 
 /// The addresses of one attempt.
 #[derive(Debug, Default)]
@@ -76,13 +81,22 @@ impl PeerSelection {
             total_connect_timeout: connect * 2,
             read_timeout: Some(limits.upstream_read_timeout),
             write_timeout: Some(limits.write_timeout),
-            idle_timeout: if self.bypass_pool { Duration::ZERO } else { limits.upstream_idle_timeout },
+            idle_timeout: self.idle_timeout(target, limits.upstream_idle_timeout),
             proxied: self.proxied.clone(),
             source: snapshot.hosts.outbound.source.towards(address.ip()),
             presented: presented(target, snapshot)?,
             ..PeerOptions::default()
         };
         Ok(Box::new(shared.peer_limit.peer(self.origin(target), address, &peer_options, Instant::now())))
+    }
+
+    /// How long the connection is kept after its exchange.
+    fn idle_timeout(&self, target: &Target, usual: Duration) -> Duration {
+        match target.provider.id() {
+            _ if self.bypass_pool => Duration::ZERO,
+            mcp::ID => usual.min(MCP_IDLE),
+            _ => usual,
+        }
     }
 
     /// The proxy that stands before the peer.

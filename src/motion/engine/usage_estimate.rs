@@ -10,7 +10,7 @@ use knowledge::price::{ExpectedTier, Rating, RequestPrices};
 use memory::limits::Estimate;
 use std::borrow::Cow;
 use words::api::body::Body;
-use words::api::operation::Operation;
+use words::api::operation::{Billing, Operation};
 use words::api::{output_bounds, responses, search_bounds, service_tier};
 
 /// Bytes of a body for each token of input, as is likely.
@@ -74,6 +74,7 @@ impl UsageEstimate {
         let rating = match rating {
             Rating::Priced(card) if card.lacks(service_tier.as_deref()) => Rating::Unknown,
             _ if manages(request.operation) => Rating::Free,
+            _ if request.operation.billing() == Billing::Calls && target.own_prices.is_none() => Rating::Free,
             rating => rating,
         };
         let bills_searches = for_hard && rating.card().is_some_and(|card| card.bills_searches());
@@ -160,18 +161,12 @@ impl UsageEstimate {
     }
 }
 
-/// Whether it only ends or deletes something, or calls what has no price, which costs nothing: with a budget that is spent, what costs something must still be stopped.
+/// Whether it only ends or deletes something, which costs nothing: with a budget that is spent, what costs something must still be stopped.
 pub(super) fn manages(operation: Operation) -> bool {
     use Operation as O;
     matches!(
         operation,
-        O::ResponsesCancel
-            | O::ResponsesDelete
-            | O::BatchesCancel
-            | O::FineTuningCancel
-            | O::FilesDelete
-            // A tool has no price.
-            | O::McpCall
+        O::ResponsesCancel | O::ResponsesDelete | O::BatchesCancel | O::FineTuningCancel | O::FilesDelete
     )
 }
 
@@ -190,6 +185,7 @@ fn max_output(request: &Request) -> Option<u64> {
         | O::GeminiCountTokens
         | O::ResponsesInputTokens
         | O::FilesUpload
+        | O::McpCall
         | O::BatchesCancel => return Some(0),
         O::FineTuningCancel | O::ResponsesCancel => return Some(0),
         _ => {}

@@ -1,7 +1,8 @@
 //! Calls of clients: found in the catalog, sent by the engine, and answered with what the server has sent.
 
+use super::McpRequest;
 use super::reply::Outgoing;
-use super::{McpRequest, typed};
+use super::search::{SearchCall, search_call};
 use crate::proxy::downstream::PingoraDownstream;
 use http::StatusCode;
 use motion::engine::downstream::Downstream;
@@ -9,12 +10,22 @@ use motion::engine::mcp::{FoundItem, ItemKind, McpCall, NotFound, call_mcp};
 use motion::engine::request_context::RequestContext;
 use pingora_proxy::Session;
 use tokio::sync::watch;
-use words::api::mcp::envelope::{INVALID_PARAMS, error};
+use words::api::mcp::envelope::{INVALID_PARAMS, error, reply_for};
+use words::api::mcp::message::McpMessage;
 use words::error::Error;
 use words::json::Json;
 
+/// What a message calls.
+pub(super) struct Naming<'a> {
+    pub kind: ItemKind,
+    /// The member of `params` that has the name, and what the server calls it.
+    pub named: Option<(&'static str, &'a str)>,
+    /// What the client calls it.
+    pub label: &'a str,
+}
+
 impl McpRequest<'_> {
-    /// Calls what `params` name in `member`.
+    /// Calls what `params` name.
     ///
     /// # Errors
     /// Those of limits and guardrails, and why the server gives no response.
@@ -23,18 +34,62 @@ impl McpRequest<'_> {
         session: &mut Session,
         ctx: &mut RequestContext,
         kind: ItemKind,
-        member: &'static str,
     ) -> Result<Outgoing, Error> {
         let id = self.message.id.as_ref().map_or("null", Json::get);
+        let member = kind.param();
         let Some(name) = self.message.param(member).and_then(Json::text) else {
             return Ok(refused(ctx, id, format!("params.{member} must be a string.")));
         };
-        let engine = &self.gateway.engine;
-        let found = match self.catalog.item(engine, &ctx.snapshot, kind, &name).await {
-            Ok(found) => found,
+        let found = match kind {
+            ItemKind::Tool => search_call(self, ctx, &name).await,
+            _ => None,
+        };
+        match found {
+            None => self.call_named(session, ctx, self.message, kind, &name).await,
+            Some(Ok(SearchCall::Reply(reply))) => {
+                Ok(Outgoing::of(id, reply_for(self.era, &self.message.method, reply)))
+            }
+            Some(Ok(SearchCall::Tool(message, tool))) => {
+                self.call_named(session, ctx, &message, kind, &tool).await
+            }
+            Some(Err(why)) => Ok(refused(ctx, id, why)),
+        }
+    }
+
+    /// Calls what the client calls so.
+    async fn call_named(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+        message: &McpMessage<'_>,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<Outgoing, Error> {
+        match self.find(ctx, kind, name).await? {
+            Ok(found) => {
+                let naming = Naming { kind, named: Some((kind.param(), &*found.own_name)), label: name };
+                self.send(session, ctx, &found, message, naming).await
+            }
+            Err(refused) => Ok(refused),
+        }
+    }
+
+    /// What the client calls so. The inner error: it may use nothing of that name.
+    ///
+    /// # Errors
+    /// The server that may have it cannot be used.
+    pub(super) async fn find(
+        &self,
+        ctx: &mut RequestContext,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<Result<FoundItem, Outgoing>, Error> {
+        let id = self.message.id.as_ref().map_or("null", Json::get);
+        match self.catalog.item(&self.gateway.engine, &ctx.snapshot, kind, name).await {
+            Ok(found) => Ok(Ok(found)),
             Err(NotFound::Unlisted(slug, why)) => {
                 let message = format!("The MCP server {slug} cannot be used.");
-                return Err(Error::unreachable(message, why));
+                Err(Error::unreachable(message, why))
             }
             Err(NotFound::Unknown) => {
                 let what = match kind {
@@ -42,28 +97,34 @@ impl McpRequest<'_> {
                     ItemKind::Prompt => "prompt",
                     ItemKind::Resource | ItemKind::Template => "resource",
                 };
-                return Ok(refused(ctx, id, format!("Unknown {what}: {name}")));
+                let is_uri = matches!(kind, ItemKind::Resource | ItemKind::Template);
+                let data = is_uri.then(|| format!("{{\"uri\":{}}}", Json::from_value(&name).get()));
+                Ok(Err(refused_with(ctx, id, format!("Unknown {what}: {name}"), data.as_deref())))
             }
-        };
-        self.send(session, ctx, &found, member, &name).await
+        }
     }
 
-    async fn send(
+    /// Sends a message to the server of what it calls.
+    pub(super) async fn send(
         &self,
         session: &mut Session,
         ctx: &mut RequestContext,
         found: &FoundItem,
-        member: &'static str,
-        name: &str,
+        message: &McpMessage<'_>,
+        naming: Naming<'_>,
     ) -> Result<Outgoing, Error> {
         let headers = session.req_header().headers.clone();
         let (leaves, left) = watch::channel(false);
+        let Naming { kind, named, label } = naming;
+        let params = found.param_headers(message);
         let call = McpCall {
             peer: &found.peer,
-            message: self.message,
-            named: (member, &found.own_name),
-            label: name,
+            message,
+            kind,
+            named,
+            label,
             headers: &headers,
+            params,
             leaves: left,
         };
         let answer = {
@@ -81,14 +142,19 @@ impl McpRequest<'_> {
             }
         }?;
         let id = self.message.id.as_ref().map_or("null", Json::get);
-        Ok(Outgoing::of(id, typed(self.era, answer.reply))
+        Ok(Outgoing::of(id, reply_for(self.era, &self.message.method, answer.reply))
             .with_header(*answer.header, ctx.reply.hides_status))
     }
 }
 
 /// The error for something that cannot be called, also for what the client may not use.
-fn refused(ctx: &mut RequestContext, id: &str, why: String) -> Outgoing {
-    let reply = error(INVALID_PARAMS, &why, None);
+pub(super) fn refused(ctx: &mut RequestContext, id: &str, why: String) -> Outgoing {
+    refused_with(ctx, id, why, None)
+}
+
+/// The same. `data`: JSON text.
+fn refused_with(ctx: &mut RequestContext, id: &str, why: String, data: Option<&str>) -> Outgoing {
+    let reply = error(INVALID_PARAMS, &why, data);
     ctx.failure = Some(Error::not_found(why));
     Outgoing::error(id, StatusCode::OK, reply)
 }

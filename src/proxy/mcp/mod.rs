@@ -4,7 +4,9 @@
 //! protocol allow. What a client may use, and how a server is called, is `engine::mcp`'s.
 
 mod call;
+mod complete;
 mod reply;
+mod search;
 
 use super::Gateway;
 use super::native;
@@ -16,7 +18,8 @@ use pingora_proxy::Session;
 use reply::Outgoing;
 use words::api::body::Body;
 use words::api::mcp::envelope::{
-    HEADER_MISMATCH, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error, own_info, result_for,
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error, own_info,
+    reply_for,
 };
 use words::api::mcp::era::{EraProblem, META_SERVER, McpEra, STATELESS, WITH_SESSIONS};
 use words::api::mcp::message::McpMessage;
@@ -79,8 +82,7 @@ async fn respond(
         // What a client tells of itself changes nothing here: each of its requests stands for itself.
         return Ok(Outgoing::accepted());
     }
-    let workspace = ctx.workspace();
-    let catalog = McpCatalog::find(&gateway.engine, &ctx.snapshot, workspace, server).ok_or_else(|| {
+    let catalog = McpCatalog::find(&gateway.engine, ctx, server).ok_or_else(|| {
         let slug = server.unwrap_or_default();
         Error::not_found(format!("There is no MCP server {slug:?} here that this key may use."))
     })?;
@@ -90,14 +92,15 @@ async fn respond(
     let reply = match &*message.method {
         "initialize" if era == McpEra::Sessions => request.initialize(),
         "server/discover" if era == McpEra::Stateless => request.discover(),
-        "ping" => McpReply::Result("{}".to_owned()),
+        "ping" if era == McpEra::Sessions => McpReply::Result("{}".to_owned()),
         "tools/list" => request.list(ctx, ItemKind::Tool).await,
         "prompts/list" => request.list(ctx, ItemKind::Prompt).await,
         "resources/list" => request.list(ctx, ItemKind::Resource).await,
         "resources/templates/list" => request.list(ctx, ItemKind::Template).await,
-        "tools/call" => return request.call(session, ctx, ItemKind::Tool, "name").await,
-        "prompts/get" => return request.call(session, ctx, ItemKind::Prompt, "name").await,
-        "resources/read" => return request.call(session, ctx, ItemKind::Resource, "uri").await,
+        "tools/call" => return request.call(session, ctx, ItemKind::Tool).await,
+        "prompts/get" => return request.call(session, ctx, ItemKind::Prompt).await,
+        "resources/read" => return request.call(session, ctx, ItemKind::Resource).await,
+        "completion/complete" => return complete::complete(&request, session, ctx).await,
         method => {
             let why = format!("The method {method:?} is not supported.");
             ctx.failure = Some(Error::not_found(why.clone()));
@@ -106,15 +109,7 @@ async fn respond(
             return Ok(Outgoing::error(&id, status, error(METHOD_NOT_FOUND, &why, None)));
         }
     };
-    Ok(Outgoing::of(&id, typed(era, reply)))
-}
-
-/// A reply for a client of this era.
-fn typed(era: McpEra, reply: McpReply) -> McpReply {
-    match reply {
-        McpReply::Result(result) => McpReply::Result(result_for(era, result)),
-        error @ McpReply::Error(_) => error,
-    }
+    Ok(Outgoing::of(&id, reply_for(era, &message.method, reply)))
 }
 
 fn refuse_era(ctx: &mut RequestContext, id: &str, problem: EraProblem) -> Outgoing {
@@ -130,6 +125,11 @@ fn refuse_era(ctx: &mut RequestContext, id: &str, problem: EraProblem) -> Outgoi
             let why = format!("The headers do not say what the body says: {why}.");
             ctx.failure = Some(Error::bad_request(why.clone()));
             error(HEADER_MISMATCH, &why, None)
+        }
+        EraProblem::Meta(name) => {
+            let why = format!("params._meta must have {name}.");
+            ctx.failure = Some(Error::bad_request(why.clone()));
+            error(INVALID_PARAMS, &why, None)
         }
     };
     Outgoing::error(id, StatusCode::BAD_REQUEST, reply)
@@ -178,6 +178,8 @@ impl McpRequest<'_> {
             McpEra::Stateless => format!(",\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\""),
             McpEra::Sessions => String::new(),
         };
+        let is_searched = kind == ItemKind::Tool && search::is_searched(self, ctx, items.len());
+        let items = if is_searched { search::definitions() } else { items };
         McpReply::Result(format!("{{\"{name}\":[{}]{cached}}}", items.join(",")))
     }
 
@@ -186,6 +188,8 @@ impl McpRequest<'_> {
         let has = |kind: ItemKind| self.catalog.may_have(kind);
         let prompts = if has(ItemKind::Prompt) { ",\"prompts\":{}" } else { "" };
         let resources = if has(ItemKind::Resource) { ",\"resources\":{}" } else { "" };
-        format!("{{\"tools\":{{}}{prompts}{resources}}}")
+        let has_arguments = has(ItemKind::Prompt) || has(ItemKind::Template);
+        let completions = if has_arguments { ",\"completions\":{}" } else { "" };
+        format!("{{\"tools\":{{}}{prompts}{resources}{completions}}}")
     }
 }

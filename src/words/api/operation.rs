@@ -52,6 +52,8 @@ pub enum Billing {
     Other,
     /// Unknown: what the response reports, and where it reports nothing, nobody says how much.
     IfReported,
+    /// Each call, whatever is in its response: one price, where there is one.
+    Calls,
     /// What is made later: a batch, a job of fine-tuning. No response says how much, and what one of them reports is the job's so far.
     Later,
 }

@@ -4,7 +4,7 @@
 
 use super::auth::{Scopes, WORKSPACE};
 use super::scopes::ScopeSet;
-use super::values::http_url;
+use super::values::URL;
 use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, OneOf, form, list, non_empty, object};
 use crate::config::node::NodeKind;
 use crate::config::read::Cursor;
@@ -48,9 +48,6 @@ pub struct Claims {
     pub scopes: Option<String>,
     pub defaults: Option<String>,
 }
-
-const URL: Form<String> =
-    form(http_url, |doc| schema::pattern(doc, "^https?://[^/?#@]+[^?#]*$", &["https://id.example.com/jwks"]));
 
 /// The roles that a token can name.
 const ROLES: OneOf = OneOf(&["owner", "admin", "manager", "member"]);

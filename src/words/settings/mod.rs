@@ -24,6 +24,7 @@ pub mod key_limits;
 pub mod limits;
 pub mod listen;
 pub mod logs;
+pub mod mcp;
 pub mod metrics;
 pub mod model_entry;
 pub mod model_names;
@@ -68,6 +69,7 @@ pub use key_limits::KeyLimits;
 pub use limits::Limits;
 pub use listen::{CertificateSource, ClientAuthority, Emulator, Listen, Listener, ListenerTls};
 pub use logs::Logs;
+pub use mcp::McpSettings;
 pub use metrics::{ClientLabel, MetricsSettings};
 pub use model_entry::{ModelEntry, ModelRoute};
 pub use model_names::ModelNames;
@@ -113,6 +115,7 @@ pub struct Settings {
     pub usage: UsageSettings,
     pub guardrails: GuardrailSettings,
     pub realtime: RealtimeSettings,
+    pub mcp: McpSettings,
     pub cache: CacheSettings,
     /// `None`: texts of similar meaning are not found.
     pub semantic_cache: Option<SemanticCacheSettings>,

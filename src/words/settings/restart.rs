@@ -77,7 +77,7 @@ pub const START_ONLY: &[StartOnly] = &[
 
 /// The members that a reload takes over, each below its section; a section without members is taken over as a whole.
 pub const RELOADED: &[(&str, &[&str])] = &[
-    ("server", &["upgrade_sock"]),
+    ("server", &["public_url", "upgrade_sock"]),
     ("listen", &["control_names", "metrics", "trusted_proxies"]),
     (
         "limits",
@@ -108,6 +108,7 @@ pub const RELOADED: &[(&str, &[&str])] = &[
     ("store", &["encryption_key", "previous_encryption_keys"]),
     ("usage", &["on_disconnect", "stream_usage", "tokenizer"]),
     ("guardrails", &["check_timeout_ms", "fail_on_error", "keep_denied"]),
+    ("mcp", &["search_above"]),
     ("realtime", &["unjudged", "webrtc"]),
     ("cache", &["max_age"]),
     ("semantic_cache", &["dimensions", "max_bytes", "model", "provider", "threshold", "timeout_ms"]),

@@ -8,9 +8,9 @@ use super::values::{ID, base_url, is_id};
 use super::{
     AccessLog, AcmeSettings, AlertSettings, Auth, BatchSettings, CacheSettings, ConsoleSettings,
     ControlSettings, Cors, CustomHosts, DefaultConfig, Emulator, GuardrailSettings, Limits, Listen, Log,
-    Logs, MetricsSettings, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound, PriceSettings,
-    RealtimeSettings, SemanticCacheSettings, Server, Settings, SettingsSource, SharedCounters, StoreSettings,
-    StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    Logs, McpSettings, MetricsSettings, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES, Outbound,
+    PriceSettings, RealtimeSettings, SemanticCacheSettings, Server, Settings, SettingsSource, SharedCounters,
+    StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::NodeKind;
@@ -55,6 +55,7 @@ impl Settings {
         let slugs = names(table, "providers");
         let ids = names(table, "configs");
         let listen = object(|table| Listen::members(table, &used));
+        let semantic = object(SemanticCacheSettings::members);
         let emulator = object(|table| Emulator::members(table, &used));
         let models = "Names that work as model: whole ones, or with one * for any text (docs/models.md).";
         let configs = "Saved configs by id, as named in x-gateway-config.";
@@ -77,13 +78,10 @@ impl Settings {
             control: section(table, "control", ControlSettings::DOC, ControlSettings::members),
             usage: section(table, "usage", UsageSettings::DOC, UsageSettings::members),
             guardrails: section(table, "guardrails", GuardrailSettings::DOC, GuardrailSettings::members),
+            mcp: section(table, "mcp", McpSettings::DOC, McpSettings::members),
             realtime: section(table, "realtime", RealtimeSettings::DOC, RealtimeSettings::members),
             cache: section(table, "cache", CacheSettings::DOC, CacheSettings::members),
-            semantic_cache: table.get(
-                "semantic_cache",
-                object(SemanticCacheSettings::members),
-                SemanticCacheSettings::DOC,
-            ),
+            semantic_cache: table.get("semantic_cache", semantic, SemanticCacheSettings::DOC),
             batches: section(table, "batches", BatchSettings::DOC, BatchSettings::members),
             prices: section(table, "prices", PriceSettings::DOC, PriceSettings::members),
             alerts: section(table, "alerts", AlertSettings::DOC, AlertSettings::members),

@@ -2,7 +2,7 @@
 //!
 //! Not here: listeners, and anything about requests.
 
-use super::values::NODE_NAME;
+use super::values::{NODE_NAME, URL};
 use crate::config::members::{Choice, FILE, FLAG, MemberTable, seconds, whole};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Server {
     /// The name of this gateway among those of its store; `None`: that of the host.
     pub node: Option<String>,
+    /// Where clients reach the data port, without a slash at its end.
+    pub public_url: Option<String>,
     /// Threads per service; `None` leaves it to `main` (the number of CPUs).
     pub threads: Option<usize>,
     /// Idle threads take work from busy ones.
@@ -36,6 +38,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             node: None,
+            public_url: None,
             threads: None,
             work_stealing: true,
             upgrade_sock: None,
@@ -65,9 +68,14 @@ impl Server {
                            period follows. At least half a second passes in any case.";
         let grace_period = "Seconds that requests in flight may continue after a stop was requested and drain_delay_seconds are over. Under systemd, TimeoutStopSec must be longer than both together.";
         let drain = "Seconds that requests and websockets of the process before may continue after an upgrade. Default: grace_period_seconds.";
+        let public_url = "Where clients reach the data port, such as https://gateway.example.com: MCP clients are told so (RFC 9728). \
+                          Default: unset, and they are told nothing.";
         let node = "Name of this gateway among those of its store, in `turnpike nodes`. Default: the name of the host.";
         Some(Self {
             node: table.get("node", NODE_NAME, node),
+            public_url: table
+                .get("public_url", URL, public_url)
+                .map(|url| url.trim_end_matches('/').to_owned()),
             threads: table.get(
                 "threads",
                 whole(1, 1024),

@@ -31,6 +31,10 @@ pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
     Some(url.to_owned())
 }
 
+/// The same as a value of its own.
+pub(super) const URL: Form<String> =
+    form(http_url, |doc| pattern(doc, "^https?://[^/?#@]+[^?#]*$", &["https://id.example.com/jwks"]));
+
 /// The name of a gateway.
 pub(super) const NODE_NAME: Form<String> = form(
     |at| {

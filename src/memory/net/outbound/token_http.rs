@@ -65,7 +65,7 @@ impl TokenHttpClient {
         dns: &Dns,
         rules: &HostRules,
     ) -> Result<TokenResponse, FetchError> {
-        let origin = origin(token_request, by_operator)?;
+        let origin = origin(token_request, by_operator, rules)?;
         let connect = if token_request.is_metadata { METADATA_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
         let client = self.clients.client_for(&origin, dns, rules, connect).await?;
         let request = client
@@ -98,7 +98,7 @@ const MACHINE_IDENTITY_REFUSED: &str = "This way of signing in uses an identity 
                        host named by the caller. Name one of these, or send credentials of your own.";
 
 /// The origin of a token request, if the request may be sent there.
-fn origin(token_request: &TokenRequest, by_operator: bool) -> Result<Origin, FetchError> {
+fn origin(token_request: &TokenRequest, by_operator: bool, rules: &HostRules) -> Result<Origin, FetchError> {
     let bare = token_request.url.split(['?', '#']).next().unwrap_or_default();
     let origin = Origin::parse(bare, by_operator)
         .map_err(|why| FetchError::Refused(format!("The address of the token server {why}.")))?;
@@ -106,9 +106,9 @@ fn origin(token_request: &TokenRequest, by_operator: bool) -> Result<Origin, Fet
     if token_request.is_metadata && !origin.tls && !loopback && !is_metadata(&origin.host) {
         return Err(FetchError::Broken(format!("{} is no metadata server", origin.authority())));
     }
-    // Plain HTTP would expose credentials to the network, except on loopback.
+    // Plain HTTP would expose credentials to the network, except on loopback, if clients may name that.
     let is_shown = !origin.tls && !token_request.is_metadata;
-    if is_shown && !(by_operator && loopback) {
+    if is_shown && !(loopback && (by_operator || rules.check_name(&origin).is_ok())) {
         return Err(FetchError::Refused(
             "The address of the token server must begin with https://.".to_owned(),
         ));

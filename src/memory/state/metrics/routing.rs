@@ -7,7 +7,7 @@ use super::super::targets::{CircuitState, TargetView};
 use super::families::{add, begun, counters};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
+use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::collections::BTreeMap;
 
 /// Maximum number of breakers in one scrape.
@@ -24,6 +24,7 @@ pub(super) struct Routing {
     pub limit_refusals: IntCounterVec,
     pub bounded_reports: IntCounterVec,
     pub waits: Histogram,
+    pub changed_tools: IntGaugeVec,
 }
 
 impl Routing {
@@ -37,7 +38,10 @@ impl Routing {
             "Reports of usage that were more than their request could use, and were charged at that.";
         let waits = "Waits before another attempt.";
         let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
+        let changed_tools = "Tools of an MCP server whose definition is not the approved one any more, and that clients do not get.";
+        let changed_tools = Opts::new("turnpike_mcp_changed_tools", changed_tools);
         Ok(Self {
+            changed_tools: add(r, IntGaugeVec::new(changed_tools, &["server"])?)?,
             attempts: counters(r, "turnpike_attempts_total", attempts, &["provider", "target", "outcome"])?,
             transitions: counters(r, "turnpike_breaker_transitions_total", transitions, &["provider", "to"])?,
             hedges: begun(r, "turnpike_hedges_total", hedges, "outcome", &["won", "lost", "refused"])?,

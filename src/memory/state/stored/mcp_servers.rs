@@ -1,18 +1,27 @@
-//! A stored MCP server as requests use it: its address and headers, and what of it may be used.
+//! A stored MCP server as requests use it: its address and headers, what of it may be used, and what calls cost.
 //!
-//! Nothing may be used that `access` does not allow. Not here: sessions with it (`state::mcp_sessions`), and what a request may save
+//! Not here: the rules of its `access` (`mcp_access`), sessions with it (`state::mcp_sessions`), and what a request may save
 //! (`control::mcp_servers`).
 
+use super::mcp_access::McpAccess;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
-use crate::store::{Record, Store};
+use crate::store::{Catalog, Record, Store};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use knowledge::provider::client_credentials::ClientCredentials;
+use knowledge::provider::token_exchange::TokenExchange;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
 use uuid::Uuid;
+use words::api::mcp::definition::{DefinitionHash, read_hash};
+use words::config::secret::Secret;
 use words::settings::AllowedNames;
 
+/// The member of a record with the approved definitions: `{tool: {"hash", "definition"}}`.
+pub const APPROVED: &str = "approved_tools";
+
 /// One server.
-#[derive(Clone)]
 pub struct StoredMcpServer {
     pub id: Uuid,
     /// Of its record: another one is another server for whatever is remembered of it.
@@ -22,47 +31,87 @@ pub struct StoredMcpServer {
     pub origin: Origin,
     /// Sent with every request to it; secrets.
     pub headers: HeaderMap,
-    pub tools: AccessRules,
-    pub prompts: AccessRules,
-    pub resources: AccessRules,
+    /// How the gateway signs in there, beside the headers.
+    pub sign_in: Option<Arc<dyn TokenExchange>>,
+    pub access: McpAccess,
+    /// What calls of its tools cost; the first whose pattern means the tool counts.
+    prices: Box<[CallPrice]>,
+    /// The hashes of the definitions that were approved, by the server's names of the tools. `None`: none has to be.
+    approved: Option<HashMap<Box<str>, DefinitionHash>>,
 }
 
-/// What may be used of one kind. The default allows nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessRules {
-    allow: AllowedNames,
-    deny: AllowedNames,
-    /// Of tools: only those that their server marks as reading only.
-    pub read_only: bool,
+/// What a call costs.
+struct CallPrice {
+    tools: AllowedNames,
+    cents: f64,
 }
 
-impl Default for AccessRules {
-    fn default() -> Self {
-        Self { allow: AllowedNames::new([]), deny: AllowedNames::new([]), read_only: false }
+/// What was approved of a tool's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// It is as it was approved, or needs no approval.
+    Good,
+    /// Another definition was approved.
+    Changed,
+    Missing,
+}
+
+impl StoredMcpServer {
+    /// Whether definitions of tools must be approved.
+    pub const fn needs_approval(&self) -> bool {
+        self.approved.is_some()
+    }
+
+    /// What was approved of a tool, by the server's own name of it. `hash`: of its definition now.
+    pub fn approval<'h>(&self, tool: &str, hash: impl FnOnce() -> &'h DefinitionHash) -> Approval {
+        let Some(approved) = &self.approved else { return Approval::Good };
+        match approved.get(tool) {
+            Some(approved) if approved == hash() => Approval::Good,
+            Some(_) => Approval::Changed,
+            None => Approval::Missing,
+        }
+    }
+
+    /// Cents for one call of a tool, by the server's own name of it. `None`: it has no price, and is free.
+    pub fn price(&self, tool: &str) -> Option<f64> {
+        self.prices.iter().find(|price| price.tools.allows(tool)).map(|price| price.cents)
     }
 }
 
-impl AccessRules {
-    /// Those of a record's `access`.
-    fn read(access: Option<&Value>, kind: &str) -> Self {
-        let Some(rules) = access.and_then(|access| access.get(kind)) else { return Self::default() };
-        let names = |list: &str| {
-            let names = rules.get(list).and_then(Value::as_array).into_iter().flatten();
-            AllowedNames::new(names.filter_map(Value::as_str))
-        };
-        let read_only = rules.get("read_only").and_then(Value::as_bool).unwrap_or(false);
-        Self { allow: names("allow"), deny: names("deny"), read_only }
-    }
+/// The sign-in of a record. `url`: the server's, for which its tokens are where nothing else is said.
+fn sign_in(oauth: Option<&Value>, url: &str) -> Option<Arc<dyn TokenExchange>> {
+    let text = |name: &str| oauth?.get(name)?.as_str().map(str::to_owned);
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Some(Arc::new(ClientCredentials {
+        token_url: text("token_url")?,
+        client_id: text("client_id")?,
+        client_secret: Secret::new(text("client_secret")?),
+        scope: filled(text("scope")),
+        resource: filled(text("resource").or_else(|| Some(url.to_owned()))),
+        secret_in_form: text("client_secret_in").as_deref() == Some("form"),
+    }))
+}
 
-    /// Whether something of this name may be used. `only_reads`: its server marks it so.
-    pub fn allows(&self, name: &str, only_reads: bool) -> bool {
-        self.allow.allows(name) && !self.deny.allows(name) && (only_reads || !self.read_only)
-    }
+/// The approved definitions of a record, if its `access` wants some.
+fn approved(body: &Map<String, Value>) -> Option<HashMap<Box<str>, DefinitionHash>> {
+    let is_wanted =
+        body.get("access").and_then(|access| access.get("approved_only")) == Some(&Value::Bool(true));
+    let listed = body.get(APPROVED).and_then(Value::as_object).into_iter().flatten();
+    let hash = |approved: &Value| read_hash(approved.get("hash")?.as_str()?);
+    is_wanted.then(|| {
+        listed.filter_map(|(name, approved)| Some((name.as_str().into(), hash(approved)?))).collect()
+    })
+}
 
-    /// Whether nothing can be allowed.
-    pub fn is_empty(&self) -> bool {
-        self.allow.names().next().is_none()
-    }
+/// The prices of a record: names before patterns, and longer ones first.
+fn prices(body: &Map<String, Value>) -> Box<[CallPrice]> {
+    let listed = body.get("prices").and_then(Value::as_object).into_iter().flatten();
+    let mut found: Vec<(&String, f64)> =
+        listed.filter_map(|(pattern, cents)| Some((pattern, cents.as_f64()?))).collect();
+    found.sort_by_key(|(pattern, _)| (pattern.contains('*'), std::cmp::Reverse(pattern.len())));
+    let price =
+        |(pattern, cents): (&String, f64)| CallPrice { tools: AllowedNames::new([pattern.as_str()]), cents };
+    found.into_iter().map(price).collect()
 }
 
 impl std::fmt::Debug for StoredMcpServer {
@@ -78,6 +127,7 @@ impl std::fmt::Debug for StoredMcpServer {
 /// Why it cannot be used, without secrets.
 pub(super) fn compile_mcp_server(
     record: &Record,
+    catalog: &Catalog,
     store: &Store,
     hosts: &HostRules,
 ) -> Result<StoredMcpServer, String> {
@@ -97,7 +147,8 @@ pub(super) fn compile_mcp_server(
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let access = body.get("access");
+    let custom_oauth = body.get("configurations").and_then(|configurations| configurations.get("oauth"));
+    let access = McpAccess::read(body.get("access"), catalog)?;
     Ok(StoredMcpServer {
         id: record.id,
         revision: record.revision,
@@ -105,9 +156,10 @@ pub(super) fn compile_mcp_server(
         url: url.to_owned(),
         origin,
         headers,
-        tools: AccessRules::read(access, "tools"),
-        prompts: AccessRules::read(access, "prompts"),
-        resources: AccessRules::read(access, "resources"),
+        sign_in: sign_in(custom_oauth, url),
+        access,
+        prices: prices(&body),
+        approved: approved(&body),
     })
 }
 
@@ -117,23 +169,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nothing_is_allowed_that_is_not_listed() {
-        let rules = |access: Value| AccessRules::read(Some(&access), "tools");
-        for none in [
-            json!({}),
-            json!({"tools": {}}),
-            json!({"tools": {"deny": ["x"]}}),
-            json!({"prompts": {"allow": ["*"]}}),
-        ] {
-            assert!(!rules(none.clone()).allows("a", true) && rules(none.clone()).is_empty(), "{none}");
-        }
-        assert!(!AccessRules::read(None, "tools").allows("a", true));
-        let some = rules(json!({"tools": {"allow": ["a*", "b"], "deny": ["a_hidden*"]}}));
-        for (name, wanted) in [("a", true), ("a_b", true), ("b", true), ("bc", false), ("a_hidden_x", false)]
+    fn the_most_exact_price_counts() {
+        let body = json!({"prices": {"*": 1, "search_*": 0.5, "search_deep": 20, "search_d*": 2}});
+        let prices = prices(body.as_object().unwrap());
+        let of = |tool: &str| prices.iter().find(|price| price.tools.allows(tool)).map(|price| price.cents);
+        for (tool, wanted) in [("search_deep", 20.0), ("search_dry", 2.0), ("search_a", 0.5), ("other", 1.0)]
         {
-            assert_eq!(some.allows(name, false), wanted, "{name}");
+            assert_eq!(of(tool), Some(wanted), "{tool}");
         }
-        let reading = rules(json!({"tools": {"allow": ["*"], "read_only": true}}));
-        assert!(reading.allows("a", true) && !reading.allows("a", false));
     }
 }

@@ -10,6 +10,8 @@
 //! the operator: its hosts are checked as a client's are, and it never uses the machine's identity.
 
 mod compile;
+pub mod mcp_access;
+pub mod mcp_bundles;
 pub mod mcp_servers;
 pub mod prompts;
 mod saved_models;
@@ -29,6 +31,7 @@ use imbl::{HashMap, OrdSet};
 use jiff::Timestamp;
 use knowledge::price::OwnPrices;
 use knowledge::prompt::{PromptLibrary, PromptSet};
+use mcp_bundles::{StoredMcpBundle, compile_mcp_bundle};
 use mcp_servers::{StoredMcpServer, compile_mcp_server};
 use prompts::PromptCompiler;
 use saved_models::SavedModels;
@@ -52,6 +55,7 @@ pub struct Stored {
     models: SavedModels,
     guardrails: HashMap<Uuid, Arc<Hook>>,
     mcp_servers: HashMap<Uuid, Arc<StoredMcpServer>>,
+    mcp_bundles: HashMap<Uuid, Arc<StoredMcpBundle>>,
     /// By workspace; only of those that have some.
     default_guardrails: HashMap<Uuid, DefaultGuardrails>,
     /// Records that could not be compiled.
@@ -97,7 +101,12 @@ impl Stored {
                     let children = catalog.children(change.kind, change.id);
                     routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-                Kind::Config | Kind::ModelName | Kind::Guardrail | Kind::McpServer | Kind::Workspace => {
+                Kind::Config
+                | Kind::ModelName
+                | Kind::Guardrail
+                | Kind::McpServer
+                | Kind::McpBundle
+                | Kind::Workspace => {
                     routing.insert((change.kind, change.id));
                 }
                 _ => prompts.note(&change),
@@ -137,23 +146,19 @@ impl Stored {
                 }
                 Kind::Guardrail => {
                     let compiled = record.map(|record| compile_guardrail(record, env.store));
-                    match self.usable_one((*kind, *id), record, compiled) {
-                        Some(hook) => {
-                            self.guardrails.insert(*id, Arc::new(hook));
-                            true
-                        }
-                        None => self.guardrails.remove(id).is_some(),
-                    }
+                    let compiled = self.usable_one((*kind, *id), record, compiled);
+                    set(&mut self.guardrails, *id, compiled)
                 }
                 Kind::McpServer => {
-                    let compiled = record.map(|record| compile_mcp_server(record, env.store, env.hosts));
-                    match self.usable_one((*kind, *id), record, compiled) {
-                        Some(server) => {
-                            self.mcp_servers.insert(*id, Arc::new(server));
-                            true
-                        }
-                        None => self.mcp_servers.remove(id).is_some(),
-                    }
+                    let compiled =
+                        record.map(|record| compile_mcp_server(record, &catalog, env.store, env.hosts));
+                    let compiled = self.usable_one((*kind, *id), record, compiled);
+                    set(&mut self.mcp_servers, *id, compiled)
+                }
+                Kind::McpBundle => {
+                    let compiled = record.map(|record| compile_mcp_bundle(record));
+                    let compiled = self.usable_one((*kind, *id), record, compiled);
+                    set(&mut self.mcp_bundles, *id, compiled)
                 }
                 Kind::ModelName => {
                     let compiled = record.map(|record| compile_model(record, env.store, env.hosts));
@@ -170,13 +175,7 @@ impl Stored {
                 _ => {
                     let compiled = record.map(|record| compile_config(record, env.store, env.hosts));
                     let compiled = self.usable_one((*kind, *id), record, compiled);
-                    match compiled {
-                        Some(config) => {
-                            self.configs.insert(*id, Arc::new(config));
-                            true
-                        }
-                        None => self.configs.remove(id).is_some(),
-                    }
+                    set(&mut self.configs, *id, compiled)
                 }
             };
         }
@@ -296,6 +295,18 @@ impl Stored {
         found
     }
 
+    /// The bundle of MCP servers with this slug: the workspace's, else the organisation's.
+    pub fn mcp_bundle(&self, workspace: Option<Uuid>, slug: &str) -> Option<Arc<StoredMcpBundle>> {
+        let workspace = workspace.or_else(|| self.default_workspace());
+        let found = self.record(Kind::McpBundle, workspace, slug)?;
+        self.mcp_bundles.get(&found.id).cloned()
+    }
+
+    /// The MCP server of this record, if it can be used.
+    pub fn mcp_server(&self, id: Uuid) -> Option<Arc<StoredMcpServer>> {
+        self.mcp_servers.get(&id).cloned()
+    }
+
     fn usable(&self, kind: Kind, workspace: Option<Uuid>) -> impl Iterator<Item = &Arc<Record>> {
         let is_usable =
             move |record: &&Arc<Record>| record.workspace.is_none() || record.workspace == workspace;
@@ -335,6 +346,17 @@ impl Stored {
     /// The workspace of clients that belong to none in particular.
     pub fn default_workspace(&self) -> Option<Uuid> {
         self.workspace(DEFAULT_WORKSPACE)
+    }
+}
+
+/// Puts what was compiled of a record into its map, or takes it out. Returns whether that changes anything.
+fn set<T>(map: &mut HashMap<Uuid, Arc<T>>, id: Uuid, compiled: Option<T>) -> bool {
+    match compiled {
+        Some(compiled) => {
+            map.insert(id, Arc::new(compiled));
+            true
+        }
+        None => map.remove(&id).is_some(),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
 
-use super::McpPeer;
 use super::peer::session_headers;
+use super::{ItemKind, McpPeer};
 use crate::engine::attempt_state::AttemptFacts;
 use crate::engine::limit_holds::reserve_request;
 use crate::engine::memory_downstream::MemoryDownstream;
@@ -14,7 +14,7 @@ use crate::engine::planner::Planner;
 use crate::engine::request_context::RequestContext;
 use crate::engine::request_env::RequestEnv;
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use judgment::route::admission::Endpoint;
 use judgment::route::admission::key_rules::KeyRules;
 use judgment::route::attempt::Request;
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use words::api::body::Body;
 use words::api::mcp::envelope::{relayed_params, request};
+use words::api::mcp::era::McpEra;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::reply::{McpReply, member};
 use words::api::operation::Operation;
@@ -43,12 +44,15 @@ const MAX_LABEL: usize = 256;
 pub struct McpCall<'a> {
     pub peer: &'a McpPeer,
     pub message: &'a McpMessage<'a>,
-    /// The member of `params` that says what is called, and what the server calls that.
-    pub named: (&'static str, &'a str),
+    pub kind: ItemKind,
+    /// The member of `params` that says what is called, and what the server calls that; `None` where no member has a name alone.
+    pub named: Option<(&'static str, &'a str)>,
     /// What the client calls it: the model of its record.
     pub label: &'a str,
     /// The client's.
     pub headers: &'a HeaderMap,
+    /// Headers that repeat arguments, for servers that want it.
+    pub params: Vec<(String, String)>,
     /// Becomes true when the client leaves.
     pub leaves: watch::Receiver<bool>,
 }
@@ -73,7 +77,10 @@ pub async fn call_mcp(
     ctx.api.operation = Operation::McpCall;
     ctx.record.named.model = Some(label(call));
     let snapshot = Arc::clone(&ctx.snapshot);
-    let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace())?);
+    let label = label(call);
+    let tool =
+        call.named.filter(|_| call.kind == ItemKind::Tool).map(|(_, own_name)| (own_name, label.as_str()));
+    let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace(), tool)?);
     let mut is_held = false;
     let mut leaves = call.leaves.clone();
     loop {
@@ -125,7 +132,7 @@ async fn send(
 ) -> Result<McpAnswer, Error> {
     let engine = &planner.engine;
     let id = engine.shared.mcp_sessions.next_id().to_string();
-    let params = relayed_params(call.message, session.era, Some(call.named));
+    let params = relayed_params(call.message, session.era, call.named);
     let method = &*call.message.method;
     let body = Body::parse(Bytes::from(request(&id, method, &params)));
     let body = body.map_err(|why| Error::bad_request(why.to_string()))?;
@@ -147,7 +154,8 @@ async fn send(
     }
     let mut head = http::Request::new(());
     (*head.method_mut(), *head.uri_mut()) = (Method::POST, uri);
-    *head.headers_mut() = session_headers(session, method, Some(call.named.1));
+    *head.headers_mut() = session_headers(session, method, call.named.map(|(_, name)| name));
+    add_params(head.headers_mut(), session, &call.params);
     let (head, ()) = head.into_parts();
     let mut downstream = MemoryDownstream::new(RequestHeader::from(head), None)
         .with_limit(MAX_RESPONSE)
@@ -161,6 +169,7 @@ async fn send(
     ctx.reply.hides_status = hides_status;
     let response = downstream.into_response().filter(|_| sent.is_ok());
     let Some((header, chunks, true)) = response else {
+        call.peer.cancel(engine, &ctx.snapshot, session, &id);
         let incomplete =
             || Error::invalid_response("The MCP server gave no complete response.", "incomplete");
         return Err(ctx.failure.take().unwrap_or_else(incomplete));
@@ -176,6 +185,16 @@ async fn send(
         ctx.failure = Some(Error::tool_failed(failure_text(&reply)));
     }
     Ok(McpAnswer { header, reply })
+}
+
+/// Servers of the stateless era alone want arguments in headers.
+fn add_params(headers: &mut HeaderMap, session: &McpSession, params: &[(String, String)]) {
+    for (name, value) in params.iter().filter(|_| session.era == McpEra::Stateless) {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+        {
+            headers.insert(name, value);
+        }
+    }
 }
 
 /// Whether a status of a server is between it and the gateway: to a client it would mean its own key, or another address.

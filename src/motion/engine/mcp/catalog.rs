@@ -3,16 +3,21 @@
 //! What the rule hides is unknown to a call as well. Items of servers pass as they are, but for their names.
 
 use super::McpPeer;
+use super::access::McpClient;
 use crate::engine::Engine;
+use crate::engine::request_context::RequestContext;
 use futures_util::future::join_all;
-use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, McpItems, McpList};
+use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, McpItem, McpItems, McpList};
 use memory::state::snapshot::SettingsSnapshot;
-use memory::state::stored::mcp_servers::{AccessRules, StoredMcpServer};
+use memory::state::stored::mcp_access::AccessKind;
+use memory::state::stored::mcp_servers::Approval;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use uuid::Uuid;
+use words::api::mcp::message::McpMessage;
 use words::api::mcp::names;
+use words::api::mcp::param_headers::{MARK, param_headers};
 use words::json::Json;
 use words::json::write::ObjectWriter;
 
@@ -34,6 +39,17 @@ pub struct FoundItem {
     pub peer: McpPeer,
     /// As its server calls it.
     pub own_name: String,
+    /// Of a tool that wants arguments repeated in headers: the JSON of its schema.
+    input_schema: Option<Box<str>>,
+}
+
+impl FoundItem {
+    /// The headers that repeat arguments of a call.
+    pub fn param_headers(&self, message: &McpMessage<'_>) -> Vec<(String, String)> {
+        let schema = self.input_schema.as_deref().and_then(Json::parse);
+        let both = schema.zip(message.param("arguments"));
+        both.map(|(schema, arguments)| param_headers(&schema, arguments)).unwrap_or_default()
+    }
 }
 
 /// Why there is nothing of a name.
@@ -63,11 +79,19 @@ impl ItemKind {
         }
     }
 
-    const fn rules(self, server: &StoredMcpServer) -> &AccessRules {
+    const fn access(self) -> AccessKind {
         match self {
-            Self::Tool => &server.tools,
-            Self::Prompt => &server.prompts,
-            Self::Resource | Self::Template => &server.resources,
+            Self::Tool => AccessKind::Tools,
+            Self::Prompt => AccessKind::Prompts,
+            Self::Resource | Self::Template => AccessKind::Resources,
+        }
+    }
+
+    /// The member of `params` by which it is called.
+    pub const fn param(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource | Self::Template => "uri",
         }
     }
 
@@ -87,43 +111,59 @@ impl ItemKind {
 }
 
 impl McpCatalog {
-    /// The servers of a workspace. `only`: the one with this slug. `None`: there is none of that slug, or nothing of it is allowed.
-    pub fn find(
-        engine: &Engine,
-        snapshot: &SettingsSnapshot,
-        workspace: Option<Uuid>,
-        only: Option<&str>,
-    ) -> Option<Self> {
-        let is_wanted = |server: &StoredMcpServer| {
-            let is_open =
-                !(server.tools.is_empty() && server.prompts.is_empty() && server.resources.is_empty());
-            is_open && only.is_none_or(|only| only == server.slug)
+    /// The servers of the client's workspace. `only`: the one with this slug, or those of the bundle with it. `None`: there is none of that
+    /// slug, or the client may use nothing of it.
+    pub fn find(engine: &Engine, ctx: &RequestContext, only: Option<&str>) -> Option<Self> {
+        let servers = ctx.snapshot.stored.mcp_servers(ctx.workspace());
+        let one = only.filter(|only| servers.iter().any(|server| server.slug == *only));
+        let bundle = match (only, one) {
+            (Some(slug), None) => Some(ctx.snapshot.stored.mcp_bundle(ctx.workspace(), slug)?),
+            _ => None,
         };
-        let servers = snapshot.stored.mcp_servers(workspace).into_iter().filter(|server| is_wanted(server));
+        let mut client = None;
         let mut peers: Vec<McpPeer> = Vec::new();
-        for server in servers {
+        for server in servers.into_iter().filter(|server| one.is_none_or(|one| one == server.slug)) {
+            let within = bundle.as_ref().map(|bundle| bundle.server(&server.slug));
+            if within.is_some_and(|within| within.is_none()) {
+                continue;
+            }
+            let granted = match server.access.has_conditions() {
+                true => client.get_or_insert_with(|| McpClient::new(ctx)).granted(ctx, &server.access),
+                false => server.access.granted_to_all(),
+            };
             // Two with one name would be one to clients: the first counts.
             let part = names::server_part(&server.slug);
-            if peers.iter().all(|peer| names::server_part(&peer.server.slug) != part) {
-                peers.push(McpPeer::new(engine, server));
+            let is_first = peers.iter().all(|peer| names::server_part(&peer.server.slug) != part);
+            let peer = McpPeer::new(engine, server, granted);
+            let peer = match within.flatten() {
+                Some(within) => peer.within(within),
+                None => peer,
+            };
+            if is_first && AccessKind::ALL.iter().any(|(_, kind)| !peer.rules(*kind).is_empty()) {
+                peers.push(peer);
             }
         }
-        (only.is_none() || !peers.is_empty()).then_some(Self { peers, is_prefixed: only.is_none() })
+        (only.is_none() || !peers.is_empty()).then_some(Self { peers, is_prefixed: one.is_none() })
+    }
+
+    /// Whether it is that of all servers.
+    pub const fn is_of_all(&self) -> bool {
+        self.is_prefixed
     }
 
     /// Whether any of the servers allows something of this kind.
     pub fn may_have(&self, kind: ItemKind) -> bool {
-        self.peers.iter().any(|peer| !kind.rules(&peer.server).is_empty())
+        self.peers.iter().any(|peer| !peer.rules(kind.access()).is_empty())
     }
 
     /// The items that the client may use, sorted by their names, as JSON; and what is said of servers that could not be listed.
     pub async fn items(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         kind: ItemKind,
     ) -> (Vec<String>, Vec<String>) {
-        let open = self.peers.iter().filter(|peer| !kind.rules(&peer.server).is_empty());
+        let open = self.peers.iter().filter(|peer| !peer.rules(kind.access()).is_empty());
         let lists =
             open.map(async |peer| (peer, peer.items(engine, snapshot, kind.list(), LIST_TIME_TO_LIVE).await));
         let mut found: BTreeMap<String, String> = BTreeMap::new();
@@ -149,7 +189,7 @@ impl McpCatalog {
     pub async fn item(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         kind: ItemKind,
         name: &str,
     ) -> Result<FoundItem, NotFound> {
@@ -157,7 +197,7 @@ impl McpCatalog {
             let is_of = !self.is_prefixed
                 || !kind.is_named()
                 || names::server_of(name) == Some(&*names::server_part(&peer.server.slug));
-            is_of && !kind.rules(&peer.server).is_empty()
+            is_of && !peer.rules(kind.access()).is_empty()
         };
         let mut unlisted = None;
         for peer in self.peers.iter().filter(is_possible) {
@@ -166,7 +206,12 @@ impl McpCatalog {
                     Ok(items) => {
                         let own = self.usable(peer, kind, &items).remove(name);
                         if let Some(item) = own {
-                            return Ok(FoundItem { peer: peer.clone(), own_name: item.own_name });
+                            let input_schema = item.marked_schema();
+                            return Ok(FoundItem {
+                                peer: peer.clone(),
+                                own_name: item.own_name,
+                                input_schema,
+                            });
                         }
                     }
                     Err(why) => {
@@ -177,7 +222,7 @@ impl McpCatalog {
             }
             // What a template makes is in no list.
             if kind == ItemKind::Resource && self.is_of_template(engine, snapshot, peer, name).await {
-                return Ok(FoundItem { peer: peer.clone(), own_name: name.to_owned() });
+                return Ok(FoundItem { peer: peer.clone(), own_name: name.to_owned(), input_schema: None });
             }
         }
         Err(unlisted.unwrap_or(NotFound::Unknown))
@@ -187,25 +232,31 @@ impl McpCatalog {
     async fn is_of_template(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         peer: &McpPeer,
         uri: &str,
     ) -> bool {
-        if !peer.server.resources.allows(uri, true) || !is_plain_uri(uri) {
+        if !peer.rules(AccessKind::Resources).allows(uri, true) || !is_plain_uri(uri) {
             return false;
         }
         let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE).await;
         let Ok(items) = listed else { return false };
         let is_of = |item: &Item<'_>| is_expansion(&item.own_name, uri);
-        items.iter().filter_map(|text| Item::read(text, ItemKind::Template)).any(|item| is_of(&item))
+        items.iter().filter_map(|item| Item::read(&item.text, ItemKind::Template)).any(|item| is_of(&item))
     }
 
     /// The items of a server's list that the client may use, by the names that it gets. Of two with one name the first counts.
     fn usable<'i>(&self, peer: &McpPeer, kind: ItemKind, items: &'i McpItems) -> BTreeMap<String, Item<'i>> {
-        let rules = kind.rules(&peer.server);
+        let rules = peer.rules(kind.access());
         let mut found: BTreeMap<String, Item<'i>> = BTreeMap::new();
-        let read = items.iter().filter_map(|text| Item::read(text, kind));
-        for mut item in read.filter(|item| rules.allows(&item.own_name, item.only_reads)) {
+        let read = items.iter().filter_map(|item| Some((item, Item::read(&item.text, kind)?)));
+        let is_approved = |item: &McpItem, name: &str| {
+            kind != ItemKind::Tool || peer.server.approval(name, || item.hash()) == Approval::Good
+        };
+        let usable = read.filter(|(listed, item)| {
+            rules.allows(&item.own_name, item.only_reads) && is_approved(listed, &item.own_name)
+        });
+        for (_, mut item) in usable {
             item.name = match (kind.is_named(), self.is_prefixed) {
                 (true, true) => names::prefixed(&peer.server.slug, &item.own_name),
                 (true, false) => names::plain(&item.own_name),
@@ -273,6 +324,12 @@ impl<'i> Item<'i> {
             members.iter().any(|(name, flag)| name == "readOnlyHint" && flag.is_true())
         });
         Some(Self { own_name, name: String::new(), only_reads, members })
+    }
+
+    /// Its schema, if that marks arguments for headers.
+    fn marked_schema(&self) -> Option<Box<str>> {
+        let (_, schema) = self.members.iter().find(|(name, _)| name == "inputSchema")?;
+        schema.get().contains(MARK).then(|| schema.get().into())
     }
 
     /// Its JSON for the client.

@@ -4,6 +4,7 @@
 //! guardrails, a timeout, a circuit, a row in the log. Sessions and lists are the gateway's own (`peer`), made for all clients and
 //! counted for none; `catalog` decides which of their items a client sees. Does not talk to clients (`proxy::mcp`).
 
+mod access;
 mod call;
 mod catalog;
 mod peer;

@@ -3,13 +3,19 @@
 //! Bounded in time, bytes and pages. The address is checked as a custom host is, before each connection; redirects are not followed.
 
 use crate::engine::Engine;
+use crate::engine::credentials::cached_or_fetched;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use knowledge::provider::key::bearer;
+use knowledge::provider::token_exchange::Credentials;
 use memory::net::outbound::side_http::SideRequest;
-use memory::state::mcp_sessions::{McpItems, McpList, McpSession, McpUpstream};
+use memory::state::mcp_sessions::{McpItem, McpItems, McpList, McpSession, McpUpstream};
 use memory::state::snapshot::SettingsSnapshot;
-use memory::state::stored::mcp_servers::StoredMcpServer;
+use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
+use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+use words::api::mcp::definition::canonical;
 use words::api::mcp::envelope::{own_info, own_params, request};
 use words::api::mcp::era::{
     METHOD_HEADER, McpEra, NAME_HEADER, SESSION_HEADER, STATELESS, VERSION_HEADER, WITH_SESSIONS, encoded,
@@ -24,6 +30,8 @@ const MAX_RESPONSE: usize = 4 << 20;
 const MAX_PAGES: usize = 20;
 /// The most items of a list; what comes after them is left out.
 const MAX_ITEMS: usize = 2000;
+/// The most names of tools in one line of the log.
+const MAX_NOTED: usize = 10;
 /// An older version that a server may answer with: its requests are the same.
 const OLDEST: &str = "2024-11-05";
 
@@ -59,12 +67,27 @@ impl ExchangeError {
 pub struct McpPeer {
     pub server: Arc<StoredMcpServer>,
     pub(super) upstream: Arc<McpUpstream>,
+    /// What of it the client may use.
+    granted: GrantedSets,
+    /// What of that is in the bundle that the client uses.
+    within: Option<Arc<Narrowing>>,
 }
 
 impl McpPeer {
-    pub fn new(engine: &Engine, server: Arc<StoredMcpServer>) -> Self {
+    pub fn new(engine: &Engine, server: Arc<StoredMcpServer>, granted: GrantedSets) -> Self {
         let upstream = engine.shared.mcp_sessions.of(server.id, server.revision);
-        Self { server, upstream }
+        Self { server, upstream, granted, within: None }
+    }
+
+    /// The same, of which only what is in a bundle may be used.
+    #[must_use]
+    pub(super) fn within(self, within: &Arc<Narrowing>) -> Self {
+        Self { within: Some(Arc::clone(within)), ..self }
+    }
+
+    /// What of a kind the client may use.
+    pub fn rules(&self, kind: AccessKind) -> GrantedRules<'_> {
+        self.server.access.rules(self.granted, kind, self.within.as_deref())
     }
 
     /// Its session, which is opened where there is none; once for all who wait.
@@ -74,7 +97,7 @@ impl McpPeer {
     pub async fn session(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
     ) -> Result<Arc<McpSession>, String> {
         let cell = self.upstream.session(Instant::now());
         let opening = cell.get_or_init(|| async {
@@ -91,7 +114,7 @@ impl McpPeer {
     pub async fn items(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         list: McpList,
         max_age: Duration,
     ) -> Result<McpItems, String> {
@@ -106,7 +129,7 @@ impl McpPeer {
     async fn fetch(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         list: McpList,
     ) -> Result<McpItems, String> {
         let session = self.session(engine, snapshot).await?;
@@ -119,6 +142,11 @@ impl McpPeer {
             }
             found => found,
         };
+        if let Ok(items) = &found
+            && list == McpList::Tools
+        {
+            self.note_changed(engine, items);
+        }
         found.map_err(|error| {
             let why = error.message();
             log::info!(target: "turnpike", "the MCP server {} cannot be listed: {why}", self.server.slug);
@@ -126,10 +154,30 @@ impl McpPeer {
         })
     }
 
+    /// Says which tools are not as they were approved.
+    fn note_changed(&self, engine: &Engine, items: &[McpItem]) {
+        if !self.server.needs_approval() {
+            return;
+        }
+        let name = |item: &McpItem| member(&item.text, "name")?.text().map(Cow::into_owned);
+        let is_changed =
+            |item: &McpItem, name: &str| self.server.approval(name, || item.hash()) == Approval::Changed;
+        let changed = items.iter().filter_map(|item| name(item).filter(|name| is_changed(item, name)));
+        let changed: Vec<String> = changed.collect();
+        let slug = &self.server.slug;
+        engine.shared.metrics.set_changed_tools(slug, changed.len());
+        if !changed.is_empty() {
+            let names: Vec<String> = changed.iter().take(MAX_NOTED).map(|name| format!("{name:?}")).collect();
+            let names = names.join(", ");
+            let count = changed.len();
+            log::warn!(target: "turnpike", "{count} tools of the MCP server {slug} are not as they were approved, and clients do not get them: {names}");
+        }
+    }
+
     async fn pages(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         session: &McpSession,
         list: McpList,
     ) -> Result<McpItems, ExchangeError> {
@@ -137,7 +185,7 @@ impl McpPeer {
         if member(&session.capabilities, capability).is_none() {
             return Ok(Arc::default());
         }
-        let mut all: Vec<Box<str>> = Vec::new();
+        let mut all: Vec<McpItem> = Vec::new();
         let mut cursor: Option<String> = None;
         let mut bytes = 0;
         for _ in 0..MAX_PAGES {
@@ -151,14 +199,8 @@ impl McpPeer {
                     bytes += item.get().len();
                     bytes <= MAX_RESPONSE
                 };
-                Some(
-                    items
-                        .iter()
-                        .take(left)
-                        .take_while(fits)
-                        .map(|item| item.get().into())
-                        .collect::<Vec<Box<str>>>(),
-                )
+                let fitting = items.iter().take(left).take_while(fits);
+                Some(fitting.filter_map(|item| self.item(list, item)).collect::<Vec<McpItem>>())
             });
             all.extend(
                 page.ok_or_else(|| ExchangeError::Failed(format!("{method} has no list of {items}")))?,
@@ -173,8 +215,20 @@ impl McpPeer {
         Ok(all.into())
     }
 
+    /// An item of a list as it is kept. `None`: it has no spelling that can be approved.
+    fn item(&self, list: McpList, item: &Json<'_>) -> Option<McpItem> {
+        if list == McpList::Tools && self.server.needs_approval() {
+            return canonical(item.get()).map(McpItem::new);
+        }
+        Some(McpItem::new(item.get()))
+    }
+
     /// Finds its era, and opens a session where that has some.
-    async fn open(&self, engine: &Engine, snapshot: &SettingsSnapshot) -> Result<McpSession, ExchangeError> {
+    async fn open(
+        &self,
+        engine: &Engine,
+        snapshot: &Arc<SettingsSnapshot>,
+    ) -> Result<McpSession, ExchangeError> {
         let stateless = McpSession {
             era: McpEra::Stateless,
             version: STATELESS.to_owned(),
@@ -199,7 +253,7 @@ impl McpPeer {
     async fn initialize(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
     ) -> Result<McpSession, ExchangeError> {
         let wanted = WITH_SESSIONS.first().copied().unwrap_or(OLDEST);
         let mut session = McpSession {
@@ -233,7 +287,7 @@ impl McpPeer {
     async fn exchange(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         session: &McpSession,
         method: &str,
         params: &str,
@@ -250,16 +304,47 @@ impl McpPeer {
         }
     }
 
+    /// Says to a server of the era with sessions that nobody waits for this request any more: closing its connection does not.
+    pub(super) fn cancel(
+        &self,
+        engine: &Arc<Engine>,
+        snapshot: &Arc<SettingsSnapshot>,
+        session: &McpSession,
+        id: &str,
+    ) {
+        if session.era != McpEra::Sessions {
+            return;
+        }
+        const METHOD: &str = "notifications/cancelled";
+        let body = format!(r#"{{"jsonrpc":"2.0","method":"{METHOD}","params":{{"requestId":{id}}}}}"#);
+        let peer = self.clone();
+        let session = session.clone();
+        let engine = Arc::clone(engine);
+        let snapshot = Arc::clone(snapshot);
+        tokio::spawn(async move {
+            // Whether the server takes it changes nothing.
+            let _ = peer.post(&engine, &snapshot, &session, METHOD, body.into_bytes()).await;
+        });
+    }
+
     async fn post(
         &self,
         engine: &Engine,
-        snapshot: &SettingsSnapshot,
+        snapshot: &Arc<SettingsSnapshot>,
         session: &McpSession,
         method: &str,
         body: Vec<u8>,
     ) -> Result<(HeaderMap, Vec<u8>), ExchangeError> {
         let mut headers = session_headers(session, method, None);
         headers.extend(self.server.headers.clone());
+        if let Some(sign_in) = &self.server.sign_in {
+            let token = cached_or_fetched(&engine.shared, snapshot, Arc::clone(sign_in), false).await;
+            let token = token.map_err(|why| ExchangeError::Failed(why.to_string()))?;
+            if let Credentials::Bearer(token) = token {
+                let value = bearer(&token).map_err(|why| ExchangeError::Failed(why.to_string()))?;
+                headers.insert(header::AUTHORIZATION, value);
+            }
+        }
         let request = SideRequest {
             method: Method::POST,
             url: &self.server.url,
@@ -273,7 +358,12 @@ impl McpPeer {
         let response = sent.map_err(|why| ExchangeError::Failed(why.to_string()))?;
         match response.status {
             200..=299 => Ok((response.headers, response.body)),
-            status => Err(ExchangeError::Status(status)),
+            status => {
+                if let Some(sign_in) = self.server.sign_in.as_deref().filter(|_| status == 401) {
+                    engine.shared.credentials.invalidate(sign_in, false, SystemTime::now());
+                }
+                Err(ExchangeError::Status(status))
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use judgment::route::deadlines::Deadlines;
 use judgment::route::target::Target;
 use memory::state::slots::{Applicant, Slot, SlotOwner};
 use std::sync::{Arc, OnceLock};
+use words::api::operation::Billing;
 use words::config::policies::{Concurrency, Priority, SlotPolicy};
 
 struct PlacesLayer {
@@ -40,8 +41,10 @@ impl Layer for PlacesLayer {
     /// question to a judge, would wait for the place that its request has.
     fn applies(&self, call: &AttemptCall<'_>) -> bool {
         let request = call.request();
+        let operation = request.operation;
+        let is_tool = operation.billing() == Billing::Calls;
         let calls_model =
-            request.method == Method::POST && !only_reads(request) && !manages(request.operation);
+            request.method == Method::POST && !only_reads(request) && !manages(operation) && !is_tool;
         calls_model && call.calls_target() && call.ctx.limits.behalf.is_none()
     }
 

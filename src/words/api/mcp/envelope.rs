@@ -2,7 +2,7 @@
 
 use super::era::{META_CAPABILITIES, META_CLIENT, META_PREFIX, META_VERSION, McpEra, STATELESS};
 use super::message::McpMessage;
-use super::reply::McpReply;
+use super::reply::{McpReply, member};
 use crate::json::Json;
 use crate::json::write::{ObjectWriter, write_string};
 use std::borrow::Cow;
@@ -124,11 +124,10 @@ fn relayed_meta(meta: &Json<'_>, era: McpEra) -> String {
     let mut object = ObjectWriter::open(&mut out);
     let is_of_era = |name: &str| name.starts_with(META_PREFIX);
     if era == McpEra::Stateless {
-        let member =
-            |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, json)| json.get());
+        let own = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, json)| json.get());
         object.text(META_VERSION, STATELESS);
-        object.raw(META_CLIENT, member(META_CLIENT).unwrap_or(THIS));
-        object.raw(META_CAPABILITIES, member(META_CAPABILITIES).unwrap_or("{}"));
+        object.raw(META_CLIENT, own(META_CLIENT).unwrap_or(THIS));
+        object.raw(META_CAPABILITIES, own(META_CAPABILITIES).unwrap_or("{}"));
     }
     let replaced = [META_VERSION, META_CLIENT, META_CAPABILITIES];
     let is_kept = |name: &Cow<'_, str>| match era {
@@ -142,14 +141,32 @@ fn relayed_meta(meta: &Json<'_>, era: McpEra) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// A result for a client of this era: the stateless one has `resultType` in each.
-pub fn result_for(era: McpEra, result: String) -> String {
-    let lacks_type = era == McpEra::Stateless && super::reply::member(&result, "resultType").is_none();
-    if !lacks_type {
-        return result;
+/// The reply to a method for a client of this era: the stateless one has `resultType` in each result, and how long what was read may be
+/// kept. A client of the era before cannot be asked for input: that is an error to it.
+pub fn reply_for(era: McpEra, method: &str, reply: McpReply) -> McpReply {
+    let McpReply::Result(mut result) = reply else { return reply };
+    let kind = member(&result, "resultType").and_then(|kind| kind.text().map(String::from));
+    if era == McpEra::Sessions {
+        return match kind.as_deref() {
+            Some("input_required") => error(
+                INTERNAL_ERROR,
+                "The server needs input that a client of this version cannot be asked for.",
+                None,
+            ),
+            _ => McpReply::Result(result),
+        };
     }
-    let added = crate::json::splice::append_member(result.as_bytes(), "resultType", "\"complete\"");
-    added.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(result)
+    let needed: &[(&str, &str)] = match method {
+        "resources/read" => &[("resultType", "\"complete\""), ("ttlMs", "0"), ("cacheScope", "\"private\"")],
+        _ => &[("resultType", "\"complete\"")],
+    };
+    for (name, json) in needed.iter().filter(|_| kind.as_deref() != Some("input_required")) {
+        if member(&result, name).is_none() {
+            let added = crate::json::splice::append_member(result.as_bytes(), name, json);
+            result = added.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(result);
+        }
+    }
+    McpReply::Result(result)
 }
 
 #[cfg(test)]
@@ -182,10 +199,15 @@ mod tests {
 
     #[test]
     fn results_have_their_type_in_the_stateless_era() {
-        let result = |era, text: &str| result_for(era, text.to_owned());
-        assert_eq!(result(McpEra::Sessions, r#"{"a":1}"#), r#"{"a":1}"#);
-        assert_eq!(result(McpEra::Stateless, r#"{"a":1}"#), r#"{"a":1,"resultType":"complete"}"#);
+        let of = |era, method: &str, text: &str| reply_for(era, method, McpReply::Result(text.to_owned()));
+        let result = |text: &str| McpReply::Result(text.to_owned());
+        assert_eq!(of(McpEra::Sessions, "tools/call", r#"{"a":1}"#), result(r#"{"a":1}"#));
+        let typed = result(r#"{"a":1,"resultType":"complete"}"#);
+        assert_eq!(of(McpEra::Stateless, "tools/call", r#"{"a":1}"#), typed);
+        let read = result(r#"{"ttlMs":9,"resultType":"complete","cacheScope":"private"}"#);
+        assert_eq!(of(McpEra::Stateless, "resources/read", r#"{"ttlMs":9}"#), read);
         let pending = r#"{"resultType":"input_required"}"#;
-        assert_eq!(result(McpEra::Stateless, pending), pending);
+        assert_eq!(of(McpEra::Stateless, "resources/read", pending), result(pending));
+        assert!(of(McpEra::Sessions, "tools/call", pending).is_failure());
     }
 }

@@ -40,13 +40,15 @@ pub enum EraProblem {
     Version(String),
     /// -32020: the headers say something else than the body.
     Mismatch(String),
+    /// -32602: `_meta` lacks what each request of the stateless era has.
+    Meta(String),
 }
 
 impl McpEra {
     /// The era of a client's message.
     ///
     /// # Errors
-    /// A version that is not spoken, and in the stateless era headers that do not repeat the body.
+    /// A version that is not spoken, and in the stateless era headers that do not repeat the body, and a `_meta` that lacks something.
     pub fn of(message: &McpMessage<'_>, headers: &HeaderMap) -> Result<Self, EraProblem> {
         let header = single(headers, VERSION_HEADER)?;
         let in_meta = message.meta(META_VERSION).and_then(|version| version.text().map(String::from));
@@ -60,6 +62,9 @@ impl McpEra {
             };
         }
         // A notification has no `_meta` that must be there.
+        if message.is_request() && in_meta.is_none() {
+            return Err(EraProblem::Meta(META_VERSION.to_owned()));
+        }
         if message.is_request() && in_meta != header {
             let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "none".to_owned());
             return Err(EraProblem::Mismatch(format!(
@@ -73,6 +78,9 @@ impl McpEra {
         }
         if message.is_request() {
             check_mirrors(message, headers)?;
+            if !message.meta(META_CAPABILITIES).is_some_and(|capabilities| capabilities.is_object()) {
+                return Err(EraProblem::Meta(META_CAPABILITIES.to_owned()));
+            }
         }
         Ok(Self::Stateless)
     }
@@ -126,12 +134,9 @@ pub fn encoded(name: &str) -> String {
 
 /// The name that a header's value stands for; `None`: it is none.
 fn decoded(value: &str) -> Option<String> {
-    match value.strip_prefix(BASE64_START) {
+    match value.strip_prefix(BASE64_START).and_then(|rest| rest.strip_suffix(BASE64_END)) {
         None => Some(value.to_owned()),
-        Some(rest) => {
-            let bytes = STANDARD.decode(rest.strip_suffix(BASE64_END)?).ok()?;
-            String::from_utf8(bytes).ok()
-        }
+        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
     }
 }
 
@@ -147,7 +152,7 @@ mod tests {
         McpEra::of(&McpMessage::read(body).unwrap(), &map)
     }
 
-    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
     #[test]
     fn the_version_of_a_message_decides_its_era() {
@@ -176,6 +181,19 @@ mod tests {
             assert!(matches!(era(CALL, headers), Err(EraProblem::Mismatch(_))), "{headers:?}");
         }
         assert_eq!(era(CALL, &[version, method, ("mcp-name", "=?base64?YQ==?=")]), Ok(McpEra::Stateless));
+    }
+
+    #[test]
+    fn a_request_of_the_stateless_era_has_its_meta() {
+        let headers =
+            [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list"), ("mcp-name", "a")];
+        let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+        for (meta, lacks) in [("{}".to_owned(), META_VERSION), (format!("{{{version}}}"), META_CAPABILITIES)]
+        {
+            let body =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{meta}}}}}"#);
+            assert_eq!(era(&body, &headers), Err(EraProblem::Meta(lacks.to_owned())), "{meta}");
+        }
     }
 
     #[test]

@@ -337,7 +337,12 @@ pub(super) const TABLE: &[Row] = &[
     },
     // Both at both paths; the method of the message tells them apart.
     Row { dialect: Dialect::Mcp, ..json(Operation::Mcp, "mcp", "mcp") },
-    Row { dialect: Dialect::Mcp, hedgeable: false, ..json(Operation::McpCall, "mcp/*", "mcp_call") },
+    Row {
+        dialect: Dialect::Mcp,
+        hedgeable: false,
+        billing: Billing::Calls,
+        ..json(Operation::McpCall, "mcp/*", "mcp_call")
+    },
     PASSTHROUGH,
 ];
 
