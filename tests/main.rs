@@ -135,6 +135,7 @@ mod own_calls;
 mod own_dialects;
 mod passing_headers;
 mod policies;
+mod prefix_choice;
 mod prices;
 mod prompt_slugs;
 mod prompts;

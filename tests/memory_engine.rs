@@ -172,7 +172,7 @@ impl MemoryEngine {
         let endpoint = Endpoint::find(&Method::POST, header.uri.path());
         let request = Request::new(endpoint, Method::POST, header.uri.clone(), body);
         let shared = Arc::clone(&self.engine.shared);
-        let mut env = RequestEnv { shared, client: None, request: None };
+        let mut env = RequestEnv { shared, client: None, request: None, prefix: None };
         let mut plan = Plan::new(config, request.model.clone());
         let first = plan.first(&mut env).unwrap();
         Box::new(Admitted { plan, request, env, first, prepared: None })

@@ -21,6 +21,7 @@ use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
 use judgment::route::explain::{Explanation, Rejection, explain};
 use judgment::route::model_names::{ModelNamer, NearNames};
+use judgment::route::prompt_prefix::PromptPrefix;
 use judgment::route::request_mode::RequestMode;
 use judgment::route::request_snapshot::RequestSnapshot;
 use knowledge::price::RequestPrices;
@@ -28,6 +29,8 @@ use memory::auth::{self, ClientIdentity};
 use memory::limits::CountersFailure;
 use memory::state::learned_forms::LearnedForms;
 use memory::state::model_lists::ModelLists;
+use memory::state::prefix_tables::PrefixTables;
+use memory::state::slots::SlotRegistry;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -137,6 +140,8 @@ async fn respond(call: Call) -> Result<Reply, Error> {
         targets: &call.shared.targets,
         learned: &call.shared.learned_forms,
         sticky: &call.shared.sticky_sessions,
+        prefix_tables: &call.shared.prefix_tables,
+        slots: &call.shared.slots,
         model_lists: &call.shared.model_lists,
         now: Instant::now(),
     };
@@ -183,6 +188,8 @@ pub struct ExplainContext<'a> {
     pub snapshot: &'a Arc<SettingsSnapshot>,
     pub targets: &'a TargetRegistry,
     pub sticky: &'a StickySessions,
+    pub prefix_tables: &'a PrefixTables,
+    pub slots: &'a SlotRegistry,
     pub learned: &'a Arc<LearnedForms>,
     /// The models that providers have listed.
     pub model_lists: &'a ModelLists,
@@ -296,7 +303,10 @@ impl ExplainContext<'_> {
         let env = ReadOnlyEnv {
             targets: self.targets,
             sticky: self.sticky,
+            prefix_tables: self.prefix_tables,
+            slots: self.slots,
             request: request_snapshot,
+            prefix: PromptPrefix::of(&request),
             client: Arc::clone(client),
             now: self.now,
         };

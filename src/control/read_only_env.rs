@@ -3,10 +3,15 @@
 //! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
 use judgment::route::compiled::TargetGroup;
-use judgment::route::env::RoutingEnv;
+use judgment::route::env::{RoutingEnv, TargetLoad};
+use judgment::route::place_owners::place_owners;
+use judgment::route::prefix_choice::{PrefixChoice, PrefixGroup};
+use judgment::route::prompt_prefix::PromptPrefix;
 use judgment::route::request_snapshot::RequestSnapshot;
 use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
+use memory::state::prefix_tables::PrefixTables;
+use memory::state::slots::SlotRegistry;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::{CircuitStatus, TargetRegistry};
 use std::sync::Arc;
@@ -18,7 +23,10 @@ use words::config::query::Query;
 pub(super) struct ReadOnlyEnv<'a> {
     pub targets: &'a TargetRegistry,
     pub sticky: &'a StickySessions,
+    pub prefix_tables: &'a PrefixTables,
+    pub slots: &'a SlotRegistry,
     pub request: RequestSnapshot,
+    pub prefix: Option<PromptPrefix>,
     pub client: Arc<ClientIdentity>,
     pub now: Instant,
 }
@@ -47,4 +55,24 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
     }
 
     fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
+
+    fn prefix(&self) -> Option<&PromptPrefix> {
+        self.prefix.as_ref()
+    }
+
+    fn find_prefix(&self, group: &PrefixGroup, blocks_of: &mut [u16]) {
+        if let (Some(table), Some(prefix)) = (self.prefix_tables.get(group.owner), &self.prefix) {
+            table.find(prefix.blocks(), self.now, blocks_of);
+        }
+    }
+
+    fn prefix_chosen(&self, _: &PrefixGroup, _: PrefixChoice) {}
+
+    fn prefix_failed(&self, _: &PrefixGroup, _: usize) {}
+
+    fn load(&self, target: &Target) -> TargetLoad {
+        let in_flight = self.targets.get(&target.id).map_or(0, |target| target.in_flight());
+        let places = place_owners(target, self.client.workspace).map(|(owner, _)| self.slots.get(&owner));
+        TargetLoad::new(in_flight, places)
+    }
 }

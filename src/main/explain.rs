@@ -5,6 +5,8 @@
 use super::{input, logging, output, read};
 use control::explain::ExplainContext;
 use memory::state::model_lists::ModelLists;
+use memory::state::prefix_tables::PrefixTables;
+use memory::state::slots::SlotRegistry;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -29,12 +31,16 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
     let targets = TargetRegistry::default();
     let sticky = StickySessions::default();
+    let prefix_tables = PrefixTables::default();
+    let slots = SlotRegistry::default();
     let learned = Arc::default();
     let model_lists = ModelLists::default();
     let context = ExplainContext {
         snapshot: &snapshot,
         targets: &targets,
         sticky: &sticky,
+        prefix_tables: &prefix_tables,
+        slots: &slots,
         learned: &learned,
         model_lists: &model_lists,
         now: Instant::now(),

@@ -98,6 +98,7 @@ async fn load(gateway: &Gateway) {
     let guarded = at("input_guardrails", denials);
     let retried = at("retry", json!({"attempts": 1, "backoff_ms": 5}));
     let broken = at("cb_config", json!({"failure_threshold": 1, "cooldown_interval": 30_000}));
+    let by_prefix = json!({"strategy": {"mode": "loadbalance", "by": "prefix"}, "targets": [plain, plain]});
     let text = format!("say hello to {}", new_trace());
     let other_text = format!("please {text}");
     let chat =
@@ -106,6 +107,7 @@ async fn load(gateway: &Gateway) {
         chat(&plain, "gpt-4o-mini"),
         Chat { is_stream: true, ..chat(&plain, "gpt-4o-mini") },
         chat(&plain, "a-model-without-a-price"),
+        chat(&by_prefix, "gpt-4o-mini"),
         chat(&simple, "gpt-4o-mini"),
         chat(&simple, "gpt-4o-mini"),
         Chat { text: &other_text, status: Some(246), ..chat(&disliked, "gpt-4o-mini") },

@@ -307,8 +307,8 @@ impl Compiler<'_> {
             });
         }
         Ok(TargetGroup {
+            strategy: group_strategy(strategy, &members, &path, &self.patterns)?,
             path,
-            strategy: group_strategy(strategy, &members, &self.patterns)?,
             members,
             on_status_codes: strategy.on_status_codes.clone(),
             on_errors: strategy.on_errors.clone(),

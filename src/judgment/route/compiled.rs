@@ -3,6 +3,7 @@
 //! Providers are resolved here, so later code never handles a provider as an `Option<String>`. Holds no state of a
 //! request.
 
+use super::prefix_choice::PrefixGroup;
 use super::target::Target;
 use memory::state::directory::SavedName;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct CompiledConfig {
     targets: Vec<Arc<Target>>,
     /// Whether a strategy reads facts of the request.
     uses_facts: bool,
+    /// Whether a group chooses by the beginning of the request.
+    uses_prefix: bool,
     patterns: PatternUse,
     /// The saved config it was made of.
     saved: Option<SavedName>,
@@ -69,7 +72,8 @@ pub enum GroupStrategy {
     /// `fallback`: the members in order, until one succeeds.
     Fallback,
     /// `loadbalance`: one member only, or with `failover` one after the other, until one succeeds.
-    LoadBalance { by: BalanceBy, sticky: Option<Sticky>, failover: bool },
+    /// `prefix`: present where it chooses by that.
+    LoadBalance { by: BalanceBy, sticky: Option<Sticky>, failover: bool, prefix: Option<PrefixGroup> },
     /// `conditional`: the member of the first query that matches, or else the default.
     Conditional { rules: Vec<(Query, usize)>, default: usize },
 }
@@ -79,8 +83,9 @@ impl CompiledConfig {
         let mut targets = Vec::new();
         root.collect(&mut targets);
         let uses_facts = root.uses_facts();
+        let uses_prefix = root.uses_prefix();
         let patterns = root.patterns();
-        Self { root, targets, uses_facts, patterns, saved }
+        Self { root, targets, uses_facts, uses_prefix, patterns, saved }
     }
 
     pub fn root(&self) -> &Node {
@@ -139,6 +144,11 @@ impl CompiledConfig {
         self.uses_facts
     }
 
+    /// Whether a group chooses by the beginning of the request, and by the load of its members.
+    pub fn uses_prefix(&self) -> bool {
+        self.uses_prefix
+    }
+
     /// The group reached from the root by these member indexes, one per level.
     pub fn group(&self, indexes: impl Iterator<Item = usize>) -> Option<&TargetGroup> {
         let mut node = &self.root;
@@ -149,6 +159,16 @@ impl CompiledConfig {
         match node {
             Node::Group(group) => Some(group),
             Node::Target(_) => None,
+        }
+    }
+}
+
+impl TargetGroup {
+    /// What it has of its own where it chooses by the beginning of the request.
+    pub(super) fn prefix(&self) -> Option<&PrefixGroup> {
+        match &self.strategy {
+            GroupStrategy::LoadBalance { prefix, .. } => prefix.as_ref(),
+            _ => None,
         }
     }
 }
@@ -167,6 +187,11 @@ impl Node {
             &group.strategy,
             GroupStrategy::Conditional { .. } | GroupStrategy::LoadBalance { sticky: Some(_), .. }
         ) || group.members.iter().any(|member| member.node.uses_facts())
+    }
+
+    fn uses_prefix(&self) -> bool {
+        let Node::Group(group) = self else { return false };
+        group.prefix().is_some() || group.members.iter().any(|member| member.node.uses_prefix())
     }
 
     fn patterns(&self) -> PatternUse {

@@ -17,9 +17,11 @@ mod tests;
 use super::attempt::{Attempt, Request};
 use super::compile::{Sources, compile};
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
-use super::env::RoutingEnv;
+use super::env::{RoutingEnv, TargetLoad};
 use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Decision, Plan, Reason};
+use super::prefix_choice::{PrefixChoice, PrefixGroup};
+use super::prompt_prefix::PromptPrefix;
 use super::retry::{self, RetryDecision};
 use super::target::Target;
 use crate::guard::HookView;
@@ -195,6 +197,22 @@ impl RoutingEnv for FixedChanceEnv<'_> {
     }
 
     fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
+
+    fn prefix(&self) -> Option<&PromptPrefix> {
+        self.0.prefix()
+    }
+
+    fn find_prefix(&self, group: &PrefixGroup, blocks_of: &mut [u16]) {
+        self.0.find_prefix(group, blocks_of);
+    }
+
+    fn prefix_chosen(&self, _: &PrefixGroup, _: PrefixChoice) {}
+
+    fn prefix_failed(&self, _: &PrefixGroup, _: usize) {}
+
+    fn load(&self, target: &Target) -> TargetLoad {
+        self.0.load(target)
+    }
 }
 
 /// Explains what would happen to `request`. Every random number is taken as 0.5.
@@ -383,6 +401,19 @@ fn reason_text(
         (Reason::Default, _) => "no condition holds".to_owned(),
         (Reason::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
         (Reason::Sticky, _) => "the same caller had it before".to_owned(),
+        (Reason::Prefix(blocks), _) => {
+            let bytes = PromptPrefix::bytes_of(blocks.into());
+            format!(
+                "the beginning of the request was last sent there: {blocks} blocks, {bytes} bytes of text"
+            )
+        }
+        (Reason::PrefixHash, _) => {
+            "no beginning of the request is known: by the hash of its first part".to_owned()
+        }
+        (Reason::PassedOn, _) => {
+            "passed on: whoever comes first by the request's beginning is over its share, or has no place"
+                .to_owned()
+        }
         (Reason::Weight, _) => {
             let chance = probability::probabilities(group, BalanceBy::Weight, plan, env).get(member).copied();
             format!("drawn by weight: {} of 1", probability::rounded(chance.unwrap_or_default()))

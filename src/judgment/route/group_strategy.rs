@@ -3,17 +3,20 @@
 //! Not the choice itself (`plan`), nor the members (`compile`).
 
 use super::compiled::{GroupStrategy, Member};
+use super::prefix_choice::PrefixGroup;
+use words::config::balance::BalanceBy;
 use words::config::pattern::PatternBudget;
 use words::config::strategy::{Condition, Mode, Strategy};
 use words::error::Error;
 
-/// The strategy of a group with these members.
+/// The strategy of a group with these members, at this place in the config.
 ///
 /// # Errors
 /// 400 for a condition that names no member, and for a pattern whose table cannot be made. `patterns` counts those of the whole config.
 pub(super) fn group_strategy(
     strategy: &Strategy,
     members: &[Member],
+    path: &str,
     patterns: &PatternBudget,
 ) -> Result<GroupStrategy, Error> {
     Ok(match strategy.mode {
@@ -23,6 +26,7 @@ pub(super) fn group_strategy(
             by: strategy.by,
             sticky: strategy.sticky.clone(),
             failover: strategy.failover,
+            prefix: (strategy.by == BalanceBy::Prefix).then(|| PrefixGroup::new(path, members)),
         },
         Mode::Conditional => {
             let rule = |condition: &Condition| {

@@ -14,6 +14,7 @@ use super::continuation::{can_hedge_to, is_for_any_failure, may_follow, moves_cl
 use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
+use super::prefix_choice;
 use super::retry::{self, RetryDecision, RetryState};
 use super::target::Target;
 use memory::state::targets::CircuitStatus;
@@ -47,6 +48,12 @@ pub enum Reason {
     Price,
     /// The same client had this target before.
     Sticky,
+    /// So many blocks of the request's beginning were last sent there.
+    Prefix(u16),
+    /// No beginning of the request is known: by the hash of its first part.
+    PrefixHash,
+    /// Who had more of the request's beginning, or came before by its hash, is over its share of the load.
+    PassedOn,
     /// The condition with this number, counted from 0, holds.
     Condition(usize),
     /// No condition holds.
@@ -102,6 +109,9 @@ impl Reason {
             Self::Latency => "latency",
             Self::Price => "price",
             Self::Sticky => "sticky",
+            Self::Prefix(_) => "prefix",
+            Self::PrefixHash => "prefix_hash",
+            Self::PassedOn => "passed_on",
             Self::Condition(_) => "condition",
             Self::Default => "default",
             Self::LeastBad => "least_bad",
@@ -282,6 +292,11 @@ impl Plan {
         self.config.is_single_attempt()
     }
 
+    /// Whether the attempts at its targets are counted as long as they last, for the choice of others.
+    pub fn counts_load(&self) -> bool {
+        self.config.uses_prefix()
+    }
+
     /// Whether every circuit was open when the request arrived.
     pub fn all_circuits_open(&self) -> bool {
         self.all_circuits_open
@@ -317,7 +332,10 @@ impl Plan {
             let followers: Vec<usize> = self.followers(group, &frame, outcome, env).collect();
             let next = match &group.strategy {
                 _ if followers.is_empty() => None,
-                GroupStrategy::LoadBalance { by, sticky, .. } => {
+                GroupStrategy::LoadBalance { by, sticky, prefix, .. } => {
+                    if let Some(prefix) = prefix.as_ref().filter(|_| moves_clients(outcome)) {
+                        env.prefix_failed(prefix, frame.member);
+                    }
                     let (member, _) = self.balance(group, *by, &frame.tried, env);
                     if let Some(sticky) = sticky.as_ref().filter(|_| moves_clients(outcome)) {
                         env.remember_choice(group, sticky, member);
@@ -450,6 +468,9 @@ impl Plan {
             BalanceBy::Weight => {
                 pick::weighted(&weights, &usable, randoms[0]).map(|member| (member, Reason::Weight))
             }
+            BalanceBy::Prefix => self.by_prefix(group, &usable, env).or_else(|| {
+                pick::weighted(&weights, &usable, randoms[0]).map(|member| (member, Reason::Weight))
+            }),
             BalanceBy::Price => {
                 let prices: Vec<f64> = group.members.iter().map(|member| member.price).collect();
                 pick::cheapest(&prices, &usable, randoms[0]).map(|member| (member, Reason::Price))
@@ -471,6 +492,18 @@ impl Plan {
             let longest_open = weighted.min_by_key(|(_, member)| open_since(&member.node, env));
             (longest_open.map_or(0, |(index, _)| index), Reason::LeastBad)
         })
+    }
+
+    /// The choice by the request's beginning, which is known at that member from now on. `None`: it has none.
+    fn by_prefix(
+        &self,
+        group: &TargetGroup,
+        usable: &dyn Fn(usize) -> bool,
+        env: &dyn RoutingEnv,
+    ) -> Option<(usize, Reason)> {
+        let choice = prefix_choice::choose(group, usable, self.client_model.as_deref(), env)?;
+        env.prefix_chosen(group.prefix()?, choice);
+        Some((choice.member, choice.reason()))
     }
 
     /// Whether a request may be sent to any target below `node`.

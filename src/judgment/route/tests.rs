@@ -3,22 +3,26 @@
 mod failover;
 mod model;
 mod parameters;
+mod prefix;
 mod retries;
 mod rows;
 
 use super::compile::{Sources, compile};
 use super::compiled::{CompiledConfig, TargetGroup};
-use super::env::RoutingEnv;
+use super::env::{RoutingEnv, TargetLoad};
 use super::model_names::ModelNaming;
 use super::outcome::Outcome;
 use super::plan::{Decision, Plan};
+use super::prefix_choice::{PrefixChoice, PrefixGroup};
+use super::prompt_prefix::PromptPrefix;
 use super::target::Target;
 use http::HeaderMap;
 use memory::net::outbound::custom_host::HostRules;
 use memory::state::directory::Directory;
+use memory::state::prefix_tables::PrefixTable;
 use memory::state::stored::Stored;
 use memory::state::targets::CircuitStatus;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +45,12 @@ pub(super) struct TestEnv {
     remembered: RefCell<Vec<usize>>,
     matches: bool,
     now: Instant,
+    /// The beginning of the request.
+    prefix: Option<PromptPrefix>,
+    /// Where beginnings were sent, made at the first choice by one.
+    prefixes: OnceCell<PrefixTable>,
+    /// By index path.
+    loads: HashMap<String, TargetLoad>,
 }
 
 impl Default for TestEnv {
@@ -53,6 +63,9 @@ impl Default for TestEnv {
             remembered: RefCell::default(),
             matches: false,
             now: Instant::now() + Duration::from_secs(100_000),
+            prefix: None,
+            prefixes: OnceCell::new(),
+            loads: HashMap::new(),
         }
     }
 }
@@ -102,6 +115,28 @@ impl RoutingEnv for TestEnv {
 
     fn remember_choice(&self, _: &TargetGroup, _: &Sticky, member: usize) {
         self.remembered.borrow_mut().push(member);
+    }
+
+    fn prefix(&self) -> Option<&PromptPrefix> {
+        self.prefix.as_ref()
+    }
+
+    fn find_prefix(&self, _: &PrefixGroup, blocks_of: &mut [u16]) {
+        let table = self.prefixes.get_or_init(|| PrefixTable::new(self.now));
+        table.find(self.prefix.as_ref().unwrap().blocks(), self.now, blocks_of);
+    }
+
+    fn prefix_chosen(&self, _: &PrefixGroup, choice: PrefixChoice) {
+        let blocks = self.prefix.as_ref().unwrap().blocks();
+        self.prefixes.get().unwrap().insert(blocks, choice.member, choice.ttl, self.now);
+    }
+
+    fn prefix_failed(&self, _: &PrefixGroup, member: usize) {
+        self.prefixes.get().unwrap().remove(self.prefix.as_ref().unwrap().blocks(), member);
+    }
+
+    fn load(&self, target: &Target) -> TargetLoad {
+        self.loads.get(&target.path).copied().unwrap_or_default()
     }
 }
 

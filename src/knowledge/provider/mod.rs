@@ -38,6 +38,7 @@ mod openai_responses;
 mod output_bound;
 mod patching;
 pub mod plain_call;
+pub mod prompt_cache;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 mod provider;
 pub mod request_id;

@@ -325,6 +325,11 @@ impl Metrics {
         self.places.set(places);
     }
 
+    /// Counts a choice by the beginning of a request: `hit`, `miss` or `passed_on`.
+    pub fn record_prefix_choice(&self, result: &str) {
+        self.routing.prefix_choices.with_label_values(&[result]).inc();
+    }
+
     /// Counts a wait for a place at a target.
     pub fn record_queue_wait(&self, provider: &str, wait: Duration) {
         self.places.waited(provider, wait);

@@ -26,6 +26,7 @@ pub mod mcp_sessions;
 pub mod metrics;
 pub mod model_lists;
 pub mod node;
+pub mod prefix_tables;
 pub mod price_feed;
 mod process;
 pub mod rate;
@@ -65,6 +66,7 @@ use metrics::Metrics;
 use model_lists::ModelLists;
 use node::Node;
 use parking_lot::Mutex;
+use prefix_tables::PrefixTables;
 use price_feed::PriceFeed;
 use rate::Rate;
 use refused_calls::RefusedCalls;
@@ -111,6 +113,8 @@ pub struct Shared {
     /// The places at targets that take only so many attempts at a time.
     pub slots: SlotRegistry,
     pub sticky_sessions: StickySessions,
+    /// Where the beginnings of requests were last sent.
+    pub prefix_tables: PrefixTables,
     pub hedge_budget: HedgeBudget,
     pub held_bytes: HeldBytes,
     pub kept_items: KeptItems,
@@ -179,6 +183,7 @@ impl Shared {
             targets,
             slots: SlotRegistry::default(),
             sticky_sessions: StickySessions::default(),
+            prefix_tables: PrefixTables::default(),
             hedge_budget: HedgeBudget::default(),
             held_bytes,
             kept_items,
@@ -239,6 +244,7 @@ impl Shared {
         self.mcp_servers.drop_expired();
         self.mcp_sessions.drop_expired();
         self.sticky_sessions.drop_expired(now);
+        self.prefix_tables.drop_expired();
         self.kept_items.drop_expired();
         self.learned_forms.drop_expired();
         self.model_lists.drop_expired(now);

@@ -99,6 +99,13 @@ pub struct SlotsView {
     pub is_paused: bool,
 }
 
+impl SlotsView {
+    /// Whether another attempt would have to wait.
+    pub fn is_full(&self) -> bool {
+        self.is_paused || self.in_use >= self.max || self.waiting > 0
+    }
+}
+
 impl SlotRegistry {
     /// The places of an owner. `provider`: as metrics name it.
     pub fn find_or_insert(&self, owner: &SlotOwner, provider: &str) -> Arc<Slots> {
@@ -113,6 +120,12 @@ impl SlotRegistry {
         let slots = Arc::new(Slots::new(provider, matches!(owner, SlotOwner::Provider(..))));
         groups.insert(owner.clone(), Arc::clone(&slots));
         slots
+    }
+
+    /// The places of an owner that has some.
+    pub fn get(&self, owner: &SlotOwner) -> Option<SlotsView> {
+        let slots = self.0.lock().get(owner).cloned();
+        slots.map(|slots| slots.view())
     }
 
     /// All of them.

@@ -142,8 +142,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         places: Option<Places>,
     ) -> Opened {
         let target = &sealed.attempt().target;
-        let breaker = target.policies.breaker.as_ref();
-        let permit = breaker.map(|_| self.env.target_state(target).enter(Instant::now()));
+        let is_counted = target.policies.breaker.is_some() || self.plan.counts_load();
+        let permit = is_counted.then(|| self.env.target_state(target).enter(Instant::now()));
         let (mut stream, watch) = self.open_stream(sealed, state);
         stream.hold(places);
         let mut cached = None;

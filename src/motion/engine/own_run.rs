@@ -115,7 +115,7 @@ async fn plan_own(
     let sources = Sources::new(&ctx.snapshot, &gateway_headers, None, &request, ctx.workspace());
     let config = Arc::new(compile_own(&sources, hooks)?);
     let client = own.payer.client.clone();
-    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None };
+    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None, prefix: None };
     let mut plan = Plan::new(Arc::clone(&config), None);
     let first = plan
         .first(&mut env)

@@ -19,6 +19,7 @@ use judgment::route::compiled::CompiledConfig;
 use judgment::route::config_cache::ConfigCache;
 use judgment::route::model_names::{ModelNamer, NearNames};
 use judgment::route::plan::{Plan, Reason};
+use judgment::route::prompt_prefix::PromptPrefix;
 use judgment::route::request_snapshot::RequestSnapshot;
 use judgment::route::target::Target;
 use memory::auth;
@@ -116,7 +117,7 @@ impl Planner {
         request.learned = Some(self.engine.shared.learned_forms.of(ctx.workspace()));
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-        let first = self.first_target(&config, &mut plan, &mut env).await?;
+        let first = self.first_target(&config, &mut plan, &mut env, request).await?;
         if ctx.offline.given.is_some() || ctx.offline.is_sent_once {
             plan.set_last();
         }
@@ -144,20 +145,27 @@ impl Planner {
         request.check(&config)?;
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-        let (target, _) = self.first_target(&config, &mut plan, &mut env).await?;
+        let (target, _) = self.first_target(&config, &mut plan, &mut env, request).await?;
         limit_advance::add(&self.engine, ctx, request, &config, &target, sum);
         Ok(())
     }
 
-    /// The plan's first target. Many patterns are matched on a thread for large work.
+    /// The plan's first target. Many patterns are matched on a thread for large work, and a long body is read there for its beginning.
     async fn first_target(
         &self,
         config: &CompiledConfig,
         plan: &mut Plan,
         env: &mut RequestEnv,
+        request: &Request,
     ) -> Result<(Arc<Target>, Reason), Error> {
         let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
-        let first = self.engine.shared.large_work.run(work, || plan.first(env)).await;
+        let read = Some(request).filter(|_| config.uses_prefix());
+        let bytes = read.and_then(|request| request.body.as_ref()).map_or(0, |body| body.bytes().len());
+        let choose = || {
+            env.prefix = read.and_then(PromptPrefix::of).map(Box::new);
+            plan.first(env)
+        };
+        let first = self.engine.shared.large_work.run(work.max(bytes), choose).await;
         first.ok_or_else(|| Error::internal("a config without a target"))
     }
 
@@ -202,6 +210,7 @@ impl Planner {
             shared: Arc::clone(&self.engine.shared),
             client: ctx.record.client.clone(),
             request: request_snapshot,
+            prefix: None,
         }
     }
 

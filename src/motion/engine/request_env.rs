@@ -3,7 +3,10 @@
 //! Decides nothing; the plan (`route::plan`) does.
 
 use judgment::route::compiled::TargetGroup;
-use judgment::route::env::RoutingEnv;
+use judgment::route::env::{RoutingEnv, TargetLoad};
+use judgment::route::place_owners::place_owners;
+use judgment::route::prefix_choice::{PrefixChoice, PrefixGroup};
+use judgment::route::prompt_prefix::PromptPrefix;
 use judgment::route::request_snapshot::RequestSnapshot;
 use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
@@ -20,6 +23,8 @@ pub struct RequestEnv {
     pub client: Option<Arc<ClientIdentity>>,
     /// The request's facts; `None` if no strategy of its config uses them.
     pub request: Option<Box<RequestSnapshot>>,
+    /// The beginning of the request; `None` if no strategy of its config uses it.
+    pub prefix: Option<Box<PromptPrefix>>,
 }
 
 impl RequestEnv {
@@ -64,5 +69,36 @@ impl RoutingEnv for RequestEnv {
     fn remember_choice(&self, group: &TargetGroup, sticky: &Sticky, child: usize) {
         let (Some(key), Ok(index)) = (self.sticky_key(group, sticky), u32::try_from(child)) else { return };
         self.shared.sticky_sessions.insert(&key, index, Duration::from_secs(sticky.ttl), Instant::now());
+    }
+
+    fn prefix(&self) -> Option<&PromptPrefix> {
+        self.prefix.as_deref()
+    }
+
+    fn find_prefix(&self, group: &PrefixGroup, blocks_of: &mut [u16]) {
+        let table = self.shared.prefix_tables.get(group.owner);
+        if let (Some(table), Some(prefix)) = (table, &self.prefix) {
+            table.find(prefix.blocks(), Instant::now(), blocks_of);
+        }
+    }
+
+    fn prefix_chosen(&self, group: &PrefixGroup, choice: PrefixChoice) {
+        let Some(prefix) = &self.prefix else { return };
+        let now = Instant::now();
+        let table = self.shared.prefix_tables.find_or_insert(group.owner, now);
+        table.insert(prefix.blocks(), choice.member, choice.ttl, now);
+        self.shared.metrics.record_prefix_choice(choice.result());
+    }
+
+    fn prefix_failed(&self, group: &PrefixGroup, member: usize) {
+        if let (Some(table), Some(prefix)) = (self.shared.prefix_tables.get(group.owner), &self.prefix) {
+            table.remove(prefix.blocks(), member);
+        }
+    }
+
+    fn load(&self, target: &Target) -> TargetLoad {
+        let workspace = self.client.as_ref().and_then(|client| client.workspace);
+        let places = place_owners(target, workspace).map(|(owner, _)| self.shared.slots.get(&owner));
+        TargetLoad::new(self.target_state(target).in_flight(), places)
     }
 }

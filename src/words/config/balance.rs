@@ -1,4 +1,5 @@
-//! The load-balancing part of a strategy as written: by weight, measured latency or price, and stickiness.
+//! The load-balancing part of a strategy as written: by weight, measured latency, price or the beginning of the prompt, and
+//! stickiness.
 //!
 //! Not here: the choice itself (`route::pick`).
 
@@ -18,11 +19,17 @@ pub enum BalanceBy {
     LeastLatency,
     /// The lowest price per token.
     Price,
+    /// Where the beginning of the request was last sent, so that the cache of its prompt is used.
+    Prefix,
 }
 
 impl BalanceBy {
-    pub const VARIANTS: [(&'static str, Self); 3] =
-        [("weight", Self::Weight), ("least_latency", Self::LeastLatency), ("price", Self::Price)];
+    pub const VARIANTS: [(&'static str, Self); 4] = [
+        ("weight", Self::Weight),
+        ("least_latency", Self::LeastLatency),
+        ("price", Self::Price),
+        ("prefix", Self::Prefix),
+    ];
 }
 
 /// `strategy.sticky`: the same client is sent to the same target.

@@ -9,6 +9,7 @@
 //! | `word` | eight bytes of a text at a time, for `proof` and `write` |
 //! | [`values`] | how many values a text has |
 //! | [`walk`] | members and items of text that was proven valid |
+//! | [`string_walk`] | all strings of such a text, in one pass |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | `schema` | JSON Schema of the types that configs and settings have |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
@@ -36,6 +37,7 @@ pub mod similarity;
 mod spellings;
 pub mod splice;
 pub mod string;
+pub mod string_walk;
 pub mod surrogates;
 pub mod tree;
 pub mod unique;

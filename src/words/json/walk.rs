@@ -116,7 +116,7 @@ fn nested_end(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Behind the closing quote of the string that begins at `at`.
-fn string_end(text: &[u8], at: usize) -> Option<usize> {
+pub(super) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
         let found = from + memchr::memchr2(b'"', b'\\', text.get(from..)?)?;

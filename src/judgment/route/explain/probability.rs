@@ -30,7 +30,8 @@ pub(super) fn probabilities(
         normalized(group.members.iter().enumerate().map(weight).collect())
     };
     match by {
-        BalanceBy::Weight => shares(None),
+        // By prefix: of requests whose beginning is not known.
+        BalanceBy::Weight | BalanceBy::Prefix => shares(None),
         BalanceBy::Price => {
             let prices: Vec<f64> = group.members.iter().map(|member| member.price).collect();
             let eligible = |index: usize| usable.get(index).copied().unwrap_or_default();

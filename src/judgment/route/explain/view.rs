@@ -160,7 +160,7 @@ impl ViewBuilder<'_> {
         let mut chances = None;
         match &group.strategy {
             GroupStrategy::Single | GroupStrategy::Fallback => {}
-            GroupStrategy::LoadBalance { by, sticky, failover } => {
+            GroupStrategy::LoadBalance { by, sticky, failover, .. } => {
                 view.failover = *failover;
                 view.by = name_in_table(&BalanceBy::VARIANTS, by);
                 view.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);

@@ -23,6 +23,7 @@ pub(super) struct Routing {
     pub rescues: IntCounterVec,
     pub limit_refusals: IntCounterVec,
     pub bounded_reports: IntCounterVec,
+    pub prefix_choices: IntCounterVec,
     pub waits: Histogram,
     pub changed_tools: IntGaugeVec,
 }
@@ -36,6 +37,7 @@ impl Routing {
         let limit_refusals = "Requests and attempts that a limit refused, by whose limit it is and why.";
         let bounded_reports =
             "Reports of usage that were more than their request could use, and were charged at that.";
+        let prefix_choices = "Targets chosen by the beginning of the request, by what was known of it.";
         let waits = "Waits before another attempt.";
         let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
         let changed_tools = "Tools of an MCP server whose definition is not the approved one any more, and that clients do not get.";
@@ -63,6 +65,13 @@ impl Routing {
                 "turnpike_bounded_usage_reports_total",
                 bounded_reports,
                 &["provider"],
+            )?,
+            prefix_choices: begun(
+                r,
+                "turnpike_prefix_choices_total",
+                prefix_choices,
+                "result",
+                &["hit", "miss", "passed_on"],
             )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         })

@@ -146,7 +146,7 @@ async fn send(
         ctx.record.capture = planner.capture(ctx, &request);
     }
     let client = ctx.record.client.clone();
-    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None };
+    let mut env = RequestEnv { shared: Arc::clone(&engine.shared), client, request: None, prefix: None };
     let mut plan = Plan::new(Arc::clone(config), request.model.clone());
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
     if is_first {

@@ -12,11 +12,12 @@ use crate::engine::usage_estimate::manages;
 use futures_util::future::BoxFuture;
 use http::Method;
 use judgment::route::deadlines::Deadlines;
+use judgment::route::place_owners::place_owners;
 use judgment::route::target::Target;
-use memory::state::slots::{Applicant, Slot, SlotOwner};
+use memory::state::slots::{Applicant, Slot};
 use std::sync::{Arc, OnceLock};
 use words::api::operation::Billing;
-use words::config::policies::{Concurrency, Priority, SlotPolicy};
+use words::config::policies::{Concurrency, Priority};
 
 struct PlacesLayer {
     /// Found at the first attempt.
@@ -70,29 +71,13 @@ impl Layer for PlacesLayer {
     }
 }
 
-/// The target before its provider: who waits at the target takes no place of all others.
 fn owners(engine: &Engine, ctx: &RequestContext, target: &Target) -> Arc<[Owner]> {
-    let Concurrency { of_target, of_provider } = target.policies.concurrency;
-    let id = &target.id;
-    let provider = target.slug.as_deref().unwrap_or(id.provider);
-    let find = |owner: SlotOwner, policy: SlotPolicy| {
+    let provider = target.slug.as_deref().unwrap_or(target.id.provider);
+    let find = |(owner, policy)| {
         let slots = engine.shared.slots.find_or_insert(&owner, provider);
         Owner { slots, policy }
     };
-    let of_target = of_target.map(|policy| {
-        // The places of a saved config are the same for all of a workspace, whatever headers they send. Another may have a config of this name.
-        let owner = SlotOwner::Target {
-            workspace: ctx.workspace().unwrap_or_default(),
-            config: id.config.as_str().into(),
-            index: id.index.as_str().into(),
-            source: if id.is_inline() { id.hash } else { 0 },
-        };
-        find(owner, policy)
-    });
-    let of_provider = of_provider.map(|policy| {
-        find(SlotOwner::Provider(target.ids.provider.unwrap_or_default(), provider.into()), policy)
-    });
-    of_target.into_iter().chain(of_provider).collect()
+    place_owners(target, ctx.workspace()).map(find).collect()
 }
 
 fn place_wait(ctx: &RequestContext, target: &Arc<Target>, owners: Arc<[Owner]>) -> PlaceWait {

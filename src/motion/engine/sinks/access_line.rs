@@ -6,6 +6,7 @@ use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::hook_notes::{HookNote, HookSide};
 use crate::engine::record::{AttemptRecord, RequestRecord, RequestTimes, UsageSource};
+use judgment::route::plan::Reason;
 use knowledge::prompt::FoundPrompt;
 use memory::state::Shared;
 use std::sync::Arc;
@@ -227,6 +228,9 @@ fn write_attempt(line: &mut ObjectWriter<'_>, attempt: &AttemptRecord) {
         push_dollars(line.name(key!("cost_usd")), nanodollars);
     }
     line.text(key!("why"), attempt.reason.as_str());
+    if let Reason::Prefix(blocks) = attempt.reason {
+        line.number(key!("prefix_blocks"), blocks.into());
+    }
     line.millis(key!("ms"), attempt.time.spent);
 }
 
