@@ -14,12 +14,11 @@ use super::needs::Needs;
 use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
 use super::subject::Subject;
+use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 use memory::state::large_work::{LargeWork, translation};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use words::config::hooks::{HookKind, HookPhase};
@@ -84,9 +83,9 @@ struct HookRun {
     created_at: Timestamp,
 }
 
-/// The hooks that have run, by their places.
+/// The hooks that have run, by rising places. Most requests have few: a tree's node would have room for eleven of them.
 #[derive(Default)]
-struct HookRuns(BTreeMap<usize, HookRun>);
+struct HookRuns(Vec<(usize, HookRun)>);
 
 /// The subject as it is changed.
 struct Changed {
@@ -184,7 +183,7 @@ impl Run<'_> {
     /// Has the hooks of a config change what those of the workspace left, and these what is changed then.
     async fn change_for_config(&self, phase: &mut Phase<'_>) {
         let ran = self.change(&phase.of_config, &mut phase.changed, Pass::First).await;
-        phase.is_changed_by_config = ran.0.values().any(HookRun::is_transformed);
+        phase.is_changed_by_config = ran.0.iter().any(|(_, run)| run.is_transformed());
         phase.first.add(ran);
         if phase.is_changed_by_config {
             phase.again = self.change(&phase.of_workspace, &mut phase.changed, Pass::Again).await;
@@ -211,7 +210,7 @@ impl Run<'_> {
                 run.checks.push((place, result));
             }
             run.taken = run.started.elapsed();
-            runs.0.insert(place, run);
+            runs.0.push((place, run));
         }
         runs
     }
@@ -247,15 +246,16 @@ impl Run<'_> {
             let judging = subject.checks_of(hook).filter(|(_, check)| !hook.has_in_turn(check));
             let judged = judging
                 .map(|(place, check)| async move { (place, self.check(hook, check, subject).await.result) });
+            // What few hooks do is in a box of its own: its space would be moved for all.
             run.checks = if hook.sequential || hook.kind == HookKind::Mutator {
-                stream::iter(judged).then(|judged| judged).collect().await
+                stream::iter(judged).then(|judged| judged).collect().boxed().await
             } else {
                 join_all(judged).await
             };
             run.taken = run.started.elapsed();
             (place, run)
         });
-        HookRuns(join_all(runs).await.into_iter().collect())
+        HookRuns(join_all(runs).await)
     }
 
     /// Reads of the subject what a hook judges.
@@ -264,7 +264,7 @@ impl Run<'_> {
         let created_at = Timestamp::now();
         if !subject.is_selected(hook.selection) {
             let bytes = translation(subject.bytes());
-            self.large_work.run(bytes, || subject.select(hook.selection)).await;
+            self.large_work.run(bytes, || subject.select(hook.selection)).boxed().await;
         }
         let judged = hook.reads_texts().then(|| subject.judged());
         HookRun { checks: Places::new(), judged, started, taken: Duration::ZERO, created_at }
@@ -280,7 +280,7 @@ impl Run<'_> {
             Ok(Prepared::Remote(remote)) => {
                 subject.read_trees(self.large_work).await;
                 let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
-                match timeout(limit, remote.run(subject, self.outside_of(hook))).await {
+                match timeout(limit, remote.run(subject, self.outside_of(hook))).boxed().await {
                     Ok(finding) => finding,
                     Err(_) => {
                         let message = format!("The check took longer than {} ms.", limit.as_millis());
@@ -344,13 +344,17 @@ impl<'h> Phase<'h> {
         }
     }
 
-    fn finish(mut self, hooks: &[&Hook]) -> PhaseRun {
+    fn finish(self, hooks: &[&Hook]) -> PhaseRun {
         let mut results = Vec::with_capacity(hooks.len());
         let mut message = None;
+        let mut all_first = self.first.0.into_iter().peekable();
+        let mut all_again = self.again.0.into_iter().peekable();
         for (place, hook) in hooks.iter().enumerate() {
-            let Some(first) = self.first.0.remove(&place) else { continue };
+            let is_it = |(at, _): &(usize, HookRun)| *at == place;
+            let again = all_again.next_if(is_it);
+            let Some((_, first)) = all_first.next_if(is_it) else { continue };
             let mut result = first.result(hook);
-            if let Some(again) = self.again.0.remove(&place) {
+            if let Some((_, again)) = again {
                 result.take_again(again.result(hook));
             }
             if result.deny && message.is_none() {
@@ -371,19 +375,31 @@ impl<'h> Phase<'h> {
 impl HookRuns {
     /// Adds the other checks of hooks, or other hooks.
     fn add(&mut self, other: Self) {
+        if self.0.is_empty() {
+            *self = other;
+            return;
+        }
         for (place, run) in other.0 {
-            match self.0.entry(place) {
-                Entry::Vacant(entry) => {
-                    entry.insert(run);
+            match self.find(place) {
+                Ok(at) => {
+                    if let Some((_, before)) = self.0.get_mut(at) {
+                        before.add(run);
+                    }
                 }
-                Entry::Occupied(mut entry) => entry.get_mut().add(run),
+                Err(at) => self.0.insert(at, (place, run)),
             }
         }
     }
 
+    /// Where a hook is, or would be.
+    fn find(&self, place: usize) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&place, |(at, _)| *at)
+    }
+
     /// Whether any of these hooks denies, all of whose checks have run.
     fn denies(&self, hooks: &[Placed<'_>]) -> bool {
-        let denies = |(place, hook): &Placed<'_>| self.0.get(place).is_some_and(|run| run.denies(hook));
+        let run = |place: usize| self.find(place).ok().and_then(|at| self.0.get(at));
+        let denies = |(place, hook): &Placed<'_>| run(*place).is_some_and(|(_, run)| run.denies(hook));
         hooks.iter().any(denies)
     }
 }
