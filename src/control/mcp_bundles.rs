@@ -14,6 +14,7 @@ use super::route::{Route, Shape};
 use memory::state::stored::mcp_bundles::MAX_SERVERS;
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::config::read::Problems;
@@ -114,8 +115,12 @@ impl Resource for McpBundle {
     fn fill(call: &Call, _: &mut Draft<'_>) -> Result<(), Error> {
         let problems = Problems::default();
         let servers = call.body.get("servers").and_then(Value::as_array).into_iter().flatten();
+        let mut named = HashSet::new();
         for (index, server) in servers.enumerate() {
             let Some(server) = server.as_object() else { continue };
+            if !server.get("server").and_then(Value::as_str).is_some_and(|slug| named.insert(slug)) {
+                problems.push(format!("servers[{index}].server"), None, "is in the list twice");
+            }
             check_patterns(server, &format!("servers[{index}]."), &problems);
         }
         if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }

@@ -18,7 +18,7 @@ use super::policies::conditions;
 use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
 };
-use super::route::{Access, Route, Shape, get, post};
+use super::route::{Access, MaxBody, Route, Shape, get, post};
 use super::work::Work;
 use memory::state::stored::mcp_access::MAX_RULES;
 use memory::store::{Kind, Record};
@@ -205,6 +205,7 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(approval::approve(call)),
     )
     .works_at(Work::Trial)
+    .takes(MaxBody::Large)
     .body(approval::APPROVE)
     .replies(Shape::Object(&[required(
         "approved",

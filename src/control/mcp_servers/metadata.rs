@@ -7,12 +7,16 @@ use crate::call::Call;
 use crate::field::{Field, Type, nullable, required};
 use crate::records::time;
 use crate::reply::Reply;
+use http::header::AUTHORIZATION;
+use knowledge::provider::key::bearer;
+use knowledge::provider::token_exchange::Credentials;
 use memory::net::outbound::mcp::{McpDescription, McpServer};
+use memory::state::credentials::FetchContext;
 use memory::state::mcp_servers::{McpSync, McpSyncStatus, synced};
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use words::error::Error;
 
 const NAMES: Type = Type::List(&Type::Text(128), 0, 1000);
@@ -53,14 +57,14 @@ pub(super) const TESTED: &[Field] = &[
 
 pub(super) async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::McpServer)?;
-    let server = server(&call, &record)?;
+    let server = server(&call, &record).await?;
     let sync = synced(&call.shared, record.id, record.revision, server).await;
     Ok(Reply::from(view(&sync)))
 }
 
 pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::McpServer)?;
-    let server = server(&call, &record)?;
+    let server = server(&call, &record).await?;
     let started = Instant::now();
     let client = &call.shared.mcp_servers.client;
     let found = client.describe(&server, false, &call.shared.dns, &call.snapshot.hosts).await;
@@ -80,10 +84,26 @@ pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
     })))
 }
 
-fn server(call: &Call, record: &Arc<Record>) -> Result<McpServer, Error> {
+/// With its headers, and its token where the gateway signs in there. Without one, what the server says to that is in the result.
+async fn server(call: &Call, record: &Arc<Record>) -> Result<McpServer, Error> {
     let body = call.open_members(record)?;
     let url = body.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(McpServer { url, headers: check::headers(&body) })
+    let mut headers = check::headers(&body);
+    let stored = call.snapshot.stored.mcp_server(record.id);
+    if let Some(sign_in) = stored.and_then(|stored| stored.sign_in.clone()) {
+        let shared = &call.shared;
+        let context = FetchContext {
+            hosts: &call.snapshot.hosts,
+            dns: &shared.dns,
+            metrics: &shared.metrics,
+            by_operator: false,
+        };
+        let fetched = shared.credentials.get(&*sign_in, context, SystemTime::now()).await;
+        if let Ok((Credentials::Bearer(token), _)) = fetched {
+            headers.push((AUTHORIZATION, bearer(&token)?));
+        }
+    }
+    Ok(McpServer { url, headers })
 }
 
 fn view(sync: &McpSync) -> Value {

@@ -5,7 +5,7 @@
 use super::check::MASK;
 use crate::field::{Field, Type, optional, required};
 use memory::net::outbound::custom_host::HostRules;
-use memory::net::outbound::origin::Origin;
+use memory::net::outbound::origin::{Host, Origin};
 use serde_json::{Map, Value};
 use words::config::read::Problems;
 
@@ -46,6 +46,11 @@ pub(super) fn read(
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let url = text(sent.get("token_url"));
     let origin = Origin::parse(&url, false).and_then(|origin| rules.check_name(&origin).map(|()| origin));
+    let is_local = |origin: &Origin| matches!(origin.host, Host::Ip(ip) if ip.is_loopback());
+    let origin = origin.and_then(|origin| match origin.tls || is_local(&origin) {
+        true => Ok(origin),
+        false => Err("must begin with https://: the secret is sent there".to_owned()),
+    });
     if let Err(why) = &origin {
         problems.push("configurations.oauth.token_url", None, why.clone());
     }

@@ -8,9 +8,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, Method, header};
 use ring::digest::{SHA256, digest};
+use serde_json::Value;
 use std::time::SystemTime;
 use url::form_urlencoded::{Serializer, byte_serialize};
 use words::config::secret::Secret;
+
+/// Why a token endpoint refuses (RFC 6749, 5.2; RFC 8707, 2).
+const CODES: [&str; 7] = [
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+    "invalid_target",
+];
 
 /// Who signs in, and where.
 #[derive(Debug, Clone)]
@@ -43,7 +55,7 @@ impl TokenExchange for ClientCredentials {
 
     fn next_step(&self, responses: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         if let Some(response) = responses.last() {
-            return parse_token(response);
+            return parse_token(response).map_err(|_| refusal(response));
         }
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "client_credentials");
@@ -80,6 +92,16 @@ impl ClientCredentials {
             .map_err(|_| "the client's id or secret is too odd for a header".to_owned())?;
         value.set_sensitive(true);
         Ok(value)
+    }
+}
+
+/// Why there is no token: a code of RFC 6749, 5.2, and none of the server's own words, which may repeat the secret.
+fn refusal(response: &TokenResponse) -> String {
+    let body: Option<Value> = serde_json::from_slice(&response.body).ok();
+    let code = body.as_ref().and_then(|body| body.get("error")?.as_str());
+    match code.filter(|code| CODES.contains(code)) {
+        Some(code) => format!("it is refused ({code}, status {})", response.status),
+        None => format!("the answer (status {}) is no token", response.status),
     }
 }
 
@@ -133,6 +155,12 @@ mod tests {
         };
         assert_eq!((credentials, lifetime), (Credentials::Bearer(Secret::new("t")), Duration::from_secs(60)));
         let refused = [TokenResponse { status: 401, body: br#"{"error":"invalid_client"}"#.to_vec() }];
-        assert_eq!(client(true).next_step(&refused, SystemTime::UNIX_EPOCH).unwrap_err(), "invalid_client");
+        let why =
+            |refused: &[TokenResponse]| client(true).next_step(refused, SystemTime::UNIX_EPOCH).unwrap_err();
+        assert_eq!(why(&refused), "it is refused (invalid_client, status 401)");
+        // A server may repeat what it was sent.
+        let body = br#"{"error":"client_secret=s:ecret","error_description":"bad client_secret=s:ecret"}"#;
+        let repeated = [TokenResponse { status: 400, body: body.to_vec() }];
+        assert_eq!(why(&repeated), "the answer (status 400) is no token");
     }
 }

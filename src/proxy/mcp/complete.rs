@@ -28,12 +28,18 @@ pub(super) async fn complete(
         found.and_then(|(_, json)| json.text().map(Cow::into_owned))
     };
     let named = match text("type").as_deref() {
-        Some("ref/prompt") => Some((ItemKind::Prompt, "name")),
-        Some("ref/resource") => Some((ItemKind::Template, "uri")),
+        Some("ref/prompt") => Some((ItemKind::Prompt, "name", "uri")),
+        Some("ref/resource") => Some((ItemKind::Template, "uri", "name")),
         _ => None,
     };
-    let Some(((kind, member), name)) = named.and_then(|named| Some((named, text(named.1)?))) else {
-        let why = "params.ref must be a ref/prompt with a name or a ref/resource with a uri.";
+    let mut names: Vec<&str> = reference.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    // Of two members with one name, or with the name of the other kind, the server could take the one that nobody looked at.
+    let is_single = names.windows(2).all(|pair| pair.first() != pair.last());
+    let named = named.filter(|(_, _, other)| is_single && !names.contains(other));
+    let Some(((kind, member, _), name)) = named.and_then(|named| Some((named, text(named.1)?))) else {
+        let why =
+            "params.ref must be a ref/prompt with a name, or a ref/resource with a uri, and no member twice.";
         return Ok(refused(ctx, id, why.to_owned()));
     };
     let found = match request.find(ctx, kind, &name).await? {

@@ -11,6 +11,7 @@ use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, McpItem, McpItems, McpList}
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::AccessKind;
 use memory::state::stored::mcp_servers::Approval;
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +45,11 @@ pub struct FoundItem {
 }
 
 impl FoundItem {
+    fn of(peer: &McpPeer, item: Item<'_>) -> Self {
+        let input_schema = item.marked_schema();
+        Self { peer: peer.clone(), own_name: item.own_name, input_schema }
+    }
+
     /// The headers that repeat arguments of a call.
     pub fn param_headers(&self, message: &McpMessage<'_>) -> Vec<(String, String)> {
         let schema = self.input_schema.as_deref().and_then(Json::parse);
@@ -199,30 +205,33 @@ impl McpCatalog {
                 || names::server_of(name) == Some(&*names::server_part(&peer.server.slug));
             is_of && !peer.rules(kind.access()).is_empty()
         };
+        let mut peers: Vec<&McpPeer> = self.peers.iter().filter(is_possible).collect();
         let mut unlisted = None;
-        for peer in self.peers.iter().filter(is_possible) {
-            for max_age in [LIST_TIME_TO_LIVE, MISS_AGE] {
-                match peer.items(engine, snapshot, kind.list(), max_age).await {
+        for max_age in [LIST_TIME_TO_LIVE, MISS_AGE] {
+            // At once, so that servers that hang are waited for together; each is asked again only where it has answered.
+            let lists = join_all(peers.iter().map(|peer| peer.items(engine, snapshot, kind.list(), max_age)));
+            let mut listed = Vec::with_capacity(peers.len());
+            for (peer, list) in peers.iter().copied().zip(lists.await) {
+                match list {
                     Ok(items) => {
-                        let own = self.usable(peer, kind, &items).remove(name);
-                        if let Some(item) = own {
-                            let input_schema = item.marked_schema();
-                            return Ok(FoundItem {
-                                peer: peer.clone(),
-                                own_name: item.own_name,
-                                input_schema,
-                            });
+                        if let Some(item) = self.usable(peer, kind, &items).remove(name) {
+                            return Ok(FoundItem::of(peer, item));
                         }
+                        listed.push(peer);
                     }
                     Err(why) => {
                         unlisted.get_or_insert(NotFound::Unlisted(peer.server.slug.clone(), why));
-                        break;
                     }
                 }
             }
-            // What a template makes is in no list.
-            if kind == ItemKind::Resource && self.is_of_template(engine, snapshot, peer, name).await {
-                return Ok(FoundItem { peer: peer.clone(), own_name: name.to_owned(), input_schema: None });
+            peers = listed;
+        }
+        // What a template makes is in no list, and what is in one is nobody's template.
+        if kind == ItemKind::Resource {
+            let made = join_all(peers.iter().map(|peer| self.is_of_template(engine, snapshot, peer, name)));
+            if let Some((peer, _)) = peers.iter().zip(made.await).find(|(_, is_made)| *is_made) {
+                let peer = (*peer).clone();
+                return Ok(FoundItem { peer, own_name: name.to_owned(), input_schema: None });
             }
         }
         Err(unlisted.unwrap_or(NotFound::Unknown))
@@ -236,7 +245,10 @@ impl McpCatalog {
         peer: &McpPeer,
         uri: &str,
     ) -> bool {
-        if !peer.rules(AccessKind::Resources).allows(uri, true) || !is_plain_uri(uri) {
+        let rules = peer.rules(AccessKind::Resources);
+        // Also by what its escapes stand for: a server reads both the same.
+        let meant = percent_decode_str(uri).decode_utf8_lossy();
+        if !is_plain_uri(uri) || !rules.allows(uri, true) || !rules.allows(&meant, true) {
             return false;
         }
         let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE).await;
@@ -270,15 +282,23 @@ impl McpCatalog {
 
 /// Whether a URI has one spelling alone, so that a rule of `access` and the server mean the same by it.
 fn is_plain_uri(uri: &str) -> bool {
-    let has_step = uri.split(['/', '?', '#']).any(|part| matches!(part, "." | ".."));
-    let has_odd = uri.chars().any(|char| char.is_control() || char.is_whitespace() || char == '\\');
+    let path = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+    // After the authority, which may be empty, no step is empty.
+    let has_empty =
+        path.split_once('/').is_some_and(|(_, steps)| steps.contains("//") || steps.starts_with('/'));
+    let has_step =
+        path.split(['/', '?', '#']).any(|part| matches!(part, "." | "..") || part.starts_with(';'));
+    let has_odd = uri.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'\\');
     let is_needed = |escape: &str| {
-        let byte = escape.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = escape.get(..2).filter(|digits| !digits.bytes().any(|byte| byte.is_ascii_lowercase()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         byte.is_some_and(|byte| {
-            !(byte.is_ascii_alphanumeric() || byte.is_ascii_control() || b"-._~/\\%".contains(&byte))
+            !(byte.is_ascii_alphanumeric()
+                || byte.is_ascii_control()
+                || b"-._~/\\%!$&'()*+,;=:@".contains(&byte))
         })
     };
-    !has_step && !has_odd && uri.split('%').skip(1).all(is_needed)
+    !has_empty && !has_step && !has_odd && uri.split('%').skip(1).all(is_needed)
 }
 
 /// Whether a template of RFC 6570 can become this URI. A simple expression has no `/`, `?` and `#`. Where several readings are possible, the
@@ -354,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_uri_of_a_template_has_one_spelling() {
-        for uri in ["file:///docs/a", "file:///docs/a%20b", "db://t/1?x=2"] {
+        for uri in ["file:///docs/a", "file:///docs/a%20b", "db://t/1?x=2", "file:///docs/%C3%BC", "item:1"] {
             assert!(is_plain_uri(uri), "{uri}");
         }
         for uri in [
@@ -367,6 +387,12 @@ mod tests {
             "f:///d/a\\b",
             "f:///d/%2Fe",
             "f:///d/%zz",
+            "f:///d//e",
+            "f:///d/;/e",
+            "f:///d/a%2Cb",
+            "f:///d/x%40y",
+            "f:///d/%c3%bc",
+            "f:///d/ü",
         ] {
             assert!(!is_plain_uri(uri), "{uri}");
         }

@@ -24,8 +24,7 @@ fn description_url(public_url: &str, path: &str) -> String {
     let after_scheme = public_url.find("://").map_or(0, |at| at + 3);
     let host_end = public_url.get(after_scheme..).and_then(|rest| rest.find('/'));
     let (host, base) = public_url.split_at(host_end.map_or(public_url.len(), |at| after_scheme + at));
-    // What a header and its quotes do not take is not repeated.
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    // What no path of ours has is not repeated.
     let path = if path.bytes().all(is_plain) { path } else { "/mcp" };
     format!("{host}{WELL_KNOWN}{base}{path}")
 }
@@ -36,7 +35,11 @@ pub fn described_path<'p>(public_url: &str, below: &'p str) -> Option<&'p str> {
     let base = host_and_base.find('/').and_then(|at| host_and_base.get(at..)).unwrap_or_default();
     // A proxy before the gateway may take its own part off, and may not.
     Some(below.strip_prefix(base).filter(|rest| rest.starts_with('/')).unwrap_or(below))
-        .filter(|path| path.starts_with('/'))
+        .filter(|path| path.starts_with('/') && path.bytes().all(is_plain))
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.')
 }
 
 /// The description of the resource at a path. `issuers`: who makes tokens for it.
@@ -91,6 +94,7 @@ mod tests {
         assert_eq!(described_path("https://g.example/ai", "/ai/mcp"), Some("/mcp"));
         assert_eq!(described_path("https://g.example/ai", "/mcp"), Some("/mcp"));
         assert_eq!(described_path("https://g.example", ""), None);
+        assert_eq!(described_path("https://g.example", "/mcp/\r\nx:1"), None);
         let document = description("https://g.example", "/mcp", &["https://id.example"]);
         assert_eq!(document["resource"], "https://g.example/mcp");
         assert_eq!(document["authorization_servers"][0], "https://id.example");
