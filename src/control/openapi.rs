@@ -139,7 +139,8 @@ fn responses(route: &Route) -> Map<String, Value> {
         let is_possible = match *status {
             "400" => has_body && needs_key || route.parameters().next().is_some(),
             "401" => needs_key && route.access != Access::Link,
-            "404" => route.path.contains('{'),
+            // What is described there depends on the settings.
+            "404" => route.path.contains('{') || route.path.starts_with("/.well-known/"),
             "409" | "507" => route.change.is_some(),
             "413" => has_body,
             _ => needs_key,

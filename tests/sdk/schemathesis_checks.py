@@ -44,7 +44,12 @@ BEYOND_A_SCHEMA = [
     (r"(.*\.)?credit_limit", "must be at most"),
     (r"(.*\.)?next_usage_reset_at", "needs periodic_reset_days"),
     # What a policy's condition is about decides which values it can have.
-    (r"conditions\[\d+\]\.(value|excludes)", ""),
+    (r"(access\.rules\[\d+\]\.)?conditions\[\d+\]\.(value|excludes)", ""),
+    # Of the keys of policies, those of the client alone: docs/mcp.md.
+    (r"access\.rules\[\d+\]\.conditions\[\d+\]\.key", "must be one of|is no key of a condition"),
+    (r"servers\[\d+\]\.server", "is in the list twice"),
+    # A star is in a pattern once.
+    (r"(.*\.)?(tools|prompts|resources)\.(allow|deny)\[\d+\]|prices\..*", r"with at most one \*"),
     (r"group_by\[\d+\]\.key", "stands twice"),
     (r"(.*\.)?usage_limits", "takes one limit"),
     (r"(.*\.)?rate_limits\[\d+\]\.(unit|value)", "is required"),
