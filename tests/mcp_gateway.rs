@@ -426,7 +426,7 @@ async fn guardrails_judge_arguments_and_results() {
 /// A client that leaves ends the call to the server.
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_call() {
-    let server = McpFake::with_answer(FakeEra::Sessionless, |_| {
+    let server = McpFake::with_answer(FakeEra::Sessions, |_| {
         // The rest never comes.
         Some(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{".to_vec())
     })
@@ -443,6 +443,10 @@ async fn a_client_that_leaves_ends_its_call() {
     sent.abort();
     let line = gateway.access_line(&trace).await;
     assert_eq!((&line["status"], &line["operation"]), (&json!(499), &json!("mcp_call")), "{line}");
+    let cancelled =
+        wait::until("the cancellation", async || server.received("notifications/cancelled").pop()).await;
+    let called = body(&server.received("tools/call").pop().unwrap());
+    assert_eq!(body(&cancelled)["params"]["requestId"], called["id"]);
     gateway.idle().await;
 }
 

@@ -282,6 +282,35 @@ async fn a_bundle_is_a_part_of_some_servers() {
     assert_eq!(old(&gateway, "/mcp/few", "tools/list", json!({})).await.status, 404);
 }
 
+/// Servers of the stateless era alone want them, whatever era the client is of.
+#[tokio::test]
+async fn marked_arguments_are_repeated_in_headers_that_no_check_is_bypassed_by() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    let region = json!({"type": "string", "x-mcp-header": "Region"});
+    server.set_tools(json!([
+        {"name": "other", "inputSchema": {"type": "object"}},
+        {"name": "find", "inputSchema": {"type": "object", "properties": {"region": region}}},
+    ]));
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let sent = async || {
+        let params = call("tools__find", json!({"region": "secret-1"}));
+        assert!(old(&gateway, "/mcp", "tools/call", params).await.result().is_object());
+        server.received("tools/call").pop().unwrap()
+    };
+    assert_eq!(sent().await.header("mcp-param-region"), Some("secret-1"));
+    let checks =
+        json!([{"id": "default.regexReplace", "parameters": {"rule": "secret-[0-9]", "redactText": "gone"}}]);
+    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].as_str().unwrap().to_owned();
+    let guardrail = json!({"name": "redact", "slug": "redact", "workspace_id": workspace, "checks": checks, "actions": {}});
+    gateway.create("/v1/guardrails", &guardrail).await;
+    let defaults = json!({"defaults": {"input_guardrails": ["redact"]}});
+    control(&gateway, Method::PUT, &format!("/v1/admin/workspaces/{workspace}"), &defaults).await;
+    let redacted = sent().await;
+    assert_eq!(body(&redacted)["params"]["arguments"]["region"], "gone");
+    assert_eq!(redacted.header("mcp-param-region"), None, "it would have what the check took out");
+}
+
 #[tokio::test]
 async fn completions_come_from_the_server_of_what_they_are_for() {
     let gateway = Gateway::start(SETTINGS);

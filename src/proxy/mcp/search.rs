@@ -1,6 +1,6 @@
 //! Three tools in the place of a long list: one that searches it, one that describes a tool of it, one that calls one.
 //!
-//! For `/mcp`, where the settings have `mcp.search_above`. The tools themselves can be called by their names all the same.
+//! For `/mcp` and bundles, where the settings have `mcp.search_above`. The tools themselves can be called by their names all the same.
 
 use super::McpRequest;
 use motion::engine::mcp::ItemKind;
@@ -67,7 +67,7 @@ pub(super) fn definitions() -> Vec<String> {
 /// Whether a list of so many tools is shown as the three.
 pub(super) fn is_searched(request: &McpRequest<'_>, ctx: &RequestContext, tools: usize) -> bool {
     let above = ctx.snapshot.settings.mcp.search_above;
-    request.catalog.is_of_all() && above.is_some_and(|above| tools > above)
+    request.catalog.is_of_several() && above.is_some_and(|above| tools > above)
 }
 
 /// What the call of a tool is, if the tool is one of the three. `Err`: what is wrong with its arguments.
@@ -76,7 +76,7 @@ pub(super) async fn search_call<'m>(
     ctx: &mut RequestContext,
     name: &str,
 ) -> Option<Result<SearchCall<'m>, String>> {
-    if !request.catalog.is_of_all() || ctx.snapshot.settings.mcp.search_above.is_none() {
+    if !request.catalog.is_of_several() || ctx.snapshot.settings.mcp.search_above.is_none() {
         return None;
     }
     let arguments = request.message.param("arguments").and_then(Json::own_members).unwrap_or_default();

@@ -155,7 +155,10 @@ async fn send(
     let mut head = http::Request::new(());
     (*head.method_mut(), *head.uri_mut()) = (Method::POST, uri);
     *head.headers_mut() = session_headers(session, method, call.named.map(|(_, name)| name));
-    add_params(head.headers_mut(), session, &call.params);
+    // What a check takes out of the arguments must not leave in a header, which no check changes.
+    if !first.0.hooks.request.as_ref().is_some_and(|hooks| hooks.may_change()) {
+        add_params(head.headers_mut(), session, &call.params);
+    }
     let (head, ()) = head.into_parts();
     let mut downstream = MemoryDownstream::new(RequestHeader::from(head), None)
         .with_limit(MAX_RESPONSE)

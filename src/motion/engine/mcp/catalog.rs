@@ -152,8 +152,8 @@ impl McpCatalog {
         (only.is_none() || !peers.is_empty()).then_some(Self { peers, is_prefixed: one.is_none() })
     }
 
-    /// Whether it is that of all servers.
-    pub const fn is_of_all(&self) -> bool {
+    /// Whether it is of several servers: of all, or of a bundle.
+    pub const fn is_of_several(&self) -> bool {
         self.is_prefixed
     }
 
