@@ -17,7 +17,7 @@ const CRATES: [(&str, &[&str]); 5] = [
     ("knowledge", &["provider", "price", "prompt"]),
     ("memory", &["net", "store", "ledger", "auth", "state", "limits", "cache"]),
     ("judgment", &["guard", "route"]),
-    ("motion", &["engine", "batch"]),
+    ("motion", &["engine", "tools", "batch"]),
 ];
 /// The doors that clients come in through do not use each other; `main` connects them. Cargo lets the package use both crates.
 const OTHER_DOORS: [&str; 2] = ["control", "emulator"];

@@ -182,6 +182,7 @@ mod telemetry;
 mod tls_listener;
 mod token_estimates;
 mod tokens;
+mod tool_rounds;
 mod transfer;
 mod translations;
 mod trust;

@@ -210,6 +210,7 @@ async fn send(
         client: Ok(Arc::clone(&tried.client)),
         max_response: MAX_RESPONSE,
         given: None,
+        address: None,
     };
     let (leaving, leaves) = watch::channel(false);
     let departure = call.departure.take();

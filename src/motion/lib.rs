@@ -1,7 +1,9 @@
-//! Carries requests out: the [`engine`] one at a time, [`batch`] many of them later.
+//! Carries requests out: the [`engine`] one at a time, [`tools`] those in which a model has tools called, [`batch`] many of them later.
 //!
-//! Neither knows a session: whoever asked is a `Downstream`, in Pingora or in memory. One byte sent to the client ends all retries.
+//! None knows a session: whoever asked is a `Downstream`, in Pingora or in memory. One byte sent to the client ends all retries.
 
 pub mod engine;
+
+pub mod tools;
 
 pub mod batch;

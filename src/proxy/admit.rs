@@ -11,7 +11,7 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
-use http::{HeaderValue, Method, Version};
+use http::{HeaderValue, Method, Uri, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, TokenShape, batch_provider,
@@ -37,6 +37,7 @@ use motion::engine::request_context::{CalledApi, RequestContext};
 use motion::engine::request_span::new_trace_id;
 use motion::engine::reusable_timer::ReusableTimer;
 use motion::engine::turn::Turn;
+use motion::tools::{self, ToolsCall};
 use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
@@ -45,6 +46,7 @@ use std::time::Instant;
 use words::api::body::Body;
 use words::api::operation::Operation;
 use words::api::responses;
+use words::api::tool_rounds::McpEntry;
 use words::api::trace::{TRACEPARENT, TraceParent};
 use words::error::{Error, Kind};
 
@@ -62,6 +64,13 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         }
         Ok(Admission::Mcp(body, server)) => {
             Box::pin(mcp::serve(gateway, session, &mut ctx.request, &body, server.as_deref())).await
+        }
+        Ok(Admission::Tools(entries, uri, body)) => {
+            let mut downstream = PingoraDownstream::new(session);
+            let call = ToolsCall { entries: &entries, uri, body };
+            let ran = tools::run(&gateway.planner, &mut downstream, &mut ctx.request, call);
+            let ran = Box::pin(ran).await;
+            ran.map(|()| true).map_err(|error| native::fail_request(&mut ctx.request, error))
         }
         Ok(Admission::ResponsesSocket) => {
             Box::pin(responses_socket::serve(gateway, session, &mut ctx.request)).await
@@ -87,6 +96,8 @@ enum Admission {
     Options,
     /// The gateway itself, as an MCP server; the slug of the only one behind it that is meant.
     Mcp(Body, Option<String>),
+    /// The gateway, which calls MCP tools between rounds with a model.
+    Tools(Vec<McpEntry>, Uri, Body),
     /// The gateway itself, with its list of models.
     Models(ModelQuery),
     /// The gateway itself, with its files and batches.
@@ -97,11 +108,6 @@ enum Admission {
     SessionToken(Body, TokenShape),
     /// A provider. Boxed because it is moved several times.
     Run(Box<Admitted>),
-}
-
-/// Whether providers are requested to report the usage of a stream: limits count what they report, whatever the settings say.
-pub(super) fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
-    snapshot.settings.usage.stream_usage || gateway.engine.limits.in_force(snapshot).counts_usage()
 }
 
 /// The steps of `route::admission`, and what each needs from the connection.
@@ -145,15 +151,19 @@ async fn admit_request(
         Plane::ResponsesSocket => return Ok(Admission::ResponsesSocket),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
-    let (body, form_model) = take_body(gateway, session, ctx, reading, &client).await?;
+    let (mut body, form_model) = take_body(gateway, session, ctx, reading, &client).await?;
     if creates_own(&endpoint, body.as_ref()) {
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
+    let entries = mcp_entries(ctx, body.as_ref())?;
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
+    if let Some(body) = body.take_if(|_| !entries.is_empty()) {
+        return Ok(Admission::Tools(entries, uri, body));
+    }
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
     request.set_form_model(form_model);
-    request.stream_usage = requests_stream_usage(gateway, &snapshot);
+    request.stream_usage = gateway.planner.requests_stream_usage(&snapshot);
     request.read_headers(&header.headers);
     if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
         let config = gateway.planner.find_config(header, ctx, &mut request).await?;
@@ -163,6 +173,13 @@ async fn admit_request(
     }
     let request = render_prompt(gateway, ctx, request).await?;
     plan_request(gateway, session, ctx, request).await
+}
+
+/// The MCP servers whose tools the gateway calls for this request.
+fn mcp_entries(ctx: &RequestContext, body: Option<&Body>) -> std::result::Result<Vec<McpEntry>, Error> {
+    let has_rounds = ctx.api.mode == RequestMode::Api
+        && matches!(ctx.api.operation, Operation::ChatCompletions | Operation::Responses);
+    body.filter(|_| has_rounds).map_or(Ok(Vec::new()), McpEntry::read_all)
 }
 
 /// The last steps: the plan of a request that goes to a provider.

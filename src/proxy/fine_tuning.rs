@@ -210,6 +210,7 @@ async fn send_offline(
         client: Ok(client),
         max_response: MAX_RESPONSE,
         given: None,
+        address: None,
     };
     gateway.planner.run_offline(request, leaves).await
 }

@@ -137,6 +137,7 @@ async fn run(
         client: Ok(Arc::clone(&call.identity)),
         max_response: MAX_RESPONSE,
         given: None,
+        address: None,
     };
     let response = call.planner.stream_offline(request, leaves, Some(sinks.head), sinks.chunks).await;
     drop(call.held);

@@ -149,6 +149,7 @@ impl JobCalls {
             client: self.env.client(&self.planner).await,
             max_response: MAX_RESPONSE,
             given: None,
+            address: None,
         }
     }
 }

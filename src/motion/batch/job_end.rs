@@ -247,7 +247,7 @@ impl Jobs<'_> {
                     break;
                 }
                 match self.due(Instant::now()) {
-                    Some(number) => self.look(number).await?,
+                    Some(number) => Box::pin(self.look(number)).await?,
                     None => tokio::time::sleep(END_LOOK).await,
                 }
                 continue;

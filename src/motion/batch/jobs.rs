@@ -112,7 +112,7 @@ impl<'a> Jobs<'a> {
             }
             let now = Instant::now();
             if let Some(number) = self.due(now) {
-                self.look(number).await?;
+                Box::pin(self.look(number)).await?;
             } else if self.may_create(now) {
                 self.create_next(&mut cutter).await?;
             } else {

@@ -126,6 +126,7 @@ impl LineEnv {
             client: self.client(planner).await,
             max_response: MAX_RESPONSE,
             given: None,
+            address: None,
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) async fn pass_on(
         client: Ok(Arc::clone(client)),
         max_response: MAX_RESPONSE,
         given: None,
+        address: None,
     };
     let sent = batches.planner.run_offline(request, leaves).await;
     sent.map_err(|why| Error::unreachable(format!("The file was not passed on: {why}"), "no response"))

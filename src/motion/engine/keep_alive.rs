@@ -8,7 +8,7 @@ use words::api::operation::Operation;
 
 /// A comment, which parsers of events ignore. No empty line follows: openai-python up to 2.37 takes it for an event where the
 /// provider numbers its events (<https://github.com/openai/openai-python/issues/2722>).
-const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n");
+pub(super) const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n");
 /// Anthropic's own heartbeat. Clients' timers count events and no comments.
 const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n");
 /// OpenAI's own heartbeat within a response. Before its first event SDKs take no other event than `response.created`.

@@ -3,8 +3,9 @@
 //! Its client never disconnects, unless whoever made it has it leave.
 
 use super::downstream::Downstream;
+use super::response_headers;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
@@ -24,6 +25,8 @@ pub struct MemoryDownstream {
     complete: bool,
     /// The most bytes of a response's body that are kept.
     limit: usize,
+    /// Where the client's connection comes from.
+    address: Option<IpAddr>,
     /// Becomes true when the client leaves.
     leaves: Option<watch::Receiver<bool>>,
     /// Gets the head of a successful response, before its body.
@@ -42,16 +45,35 @@ impl MemoryDownstream {
             response_body: Vec::new(),
             complete: false,
             limit: usize::MAX,
+            address: None,
             leaves: None,
             head: None,
             chunks: None,
         }
     }
 
+    /// One whose response is over: for the record of a request that no downstream has seen. `status`: of the response, if there was one.
+    ///
+    /// # Errors
+    /// No header can be made of it.
+    pub fn ended(method: &Method, path: &str, status: Option<StatusCode>) -> Result<Self, Error> {
+        let internal = |why: Box<pingora_core::Error>| Error::internal(why.to_string());
+        let request = RequestHeader::build(method.clone(), path.as_bytes(), None).map_err(internal)?;
+        let response = status.map(response_headers::new_header).transpose()?;
+        Ok(Self { response: response.map(Box::new), complete: true, ..Self::new(request, None) })
+    }
+
     /// Takes at most `limit` bytes of the response's body; with more the request fails.
     #[must_use]
     pub const fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// The request is of a client whose connection comes from there.
+    #[must_use]
+    pub const fn with_address(mut self, address: Option<IpAddr>) -> Self {
+        self.address = address;
         self
     }
 
@@ -113,7 +135,7 @@ impl Downstream for MemoryDownstream {
     }
 
     fn peer_address(&self) -> Option<IpAddr> {
-        None
+        self.address
     }
 
     fn body_is_complete(&mut self) -> bool {

@@ -45,6 +45,7 @@ pub mod offline;
 mod opener;
 pub mod orchestrator;
 mod own_request;
+pub mod own_response;
 mod own_run;
 pub(crate) mod payload_capture;
 pub mod peer_selection;
@@ -84,6 +85,7 @@ use memory::net::outbound::side_http::SideHttpClient;
 use memory::state::Shared;
 use own_request::{OwnError, OwnRequest};
 use record::RequestRecord;
+use record_builder::RecordSource;
 use request_context::RequestContext;
 use sinks::Sinks;
 use std::any::Any;
@@ -120,6 +122,9 @@ impl Engine {
     /// long texts must be counted, a task does that first. Of a request that is cut at the end of the process they are counted by the
     /// rule if the tokenizer would have to be made: the process does not wait for that.
     pub fn record<D: Downstream>(self: &Arc<Self>, client: &D, ctx: &mut RequestContext) {
+        if ctx.record.source == RecordSource::Rounds {
+            return;
+        }
         let mut finished = finished::finish(client, ctx);
         let in_flight = ctx.load.in_flight.take();
         let Shared { tokenizer, lifecycle, .. } = &*self.shared;

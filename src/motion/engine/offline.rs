@@ -22,10 +22,12 @@ use judgment::route::request_mode::RequestMode;
 use memory::auth::ClientIdentity;
 use memory::limits::{Advance, AdvanceEstimate};
 use pingora::http::RequestHeader;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use words::api::body::Body;
 use words::api::operation::BodyKind;
+use words::api::trace::{TRACEPARENT, TraceParent};
 use words::error::Error;
 
 /// A request: of an operation with a JSON body or without one, or below `/v1/proxy/`, where the body is any, and is sent as it is.
@@ -49,6 +51,8 @@ pub struct OfflineRequest<'a> {
     pub max_response: usize,
     /// What a provider's batch job has made of the request: no target is called.
     pub given: Option<GivenResponse>,
+    /// Where the client's connection comes from, if it has one.
+    pub address: Option<IpAddr>,
 }
 
 /// A complete response, of a provider or of the gateway.
@@ -113,6 +117,8 @@ impl Planner {
         let header = header(&request).map_err(|why| why.to_string())?;
         let mut ctx = RequestContext::new(&self.engine.shared);
         ctx.span.trace_id = Arc::clone(request.trace_id);
+        let parent = request.headers.get(&TRACEPARENT);
+        ctx.span.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
         if request.given.is_some() {
             ctx.record.source = RecordSource::BatchJob;
         }
@@ -123,9 +129,11 @@ impl Planner {
         };
         ctx.record.traffic.bytes_in = request.body.len() as u64;
         let max_response = request.max_response;
+        let address = request.address;
         let admitted = self.admit_offline(&header, &mut ctx, request).await;
         let mut downstream = MemoryDownstream::new(header, None)
             .with_limit(max_response)
+            .with_address(address)
             .leaving_with(leaves)
             .with_head_to(head)
             .with_chunks_to(chunks);
@@ -221,6 +229,8 @@ impl Planner {
         };
         let mut request = Request::new(endpoint, offline.method, offline.uri.clone(), body);
         request.is_own = endpoint.mode == RequestMode::Passthrough;
+        request.stream_usage = self.requests_stream_usage(&ctx.snapshot);
+        request.read_headers(offline.headers);
         Ok(request)
     }
 }

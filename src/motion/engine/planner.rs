@@ -25,6 +25,7 @@ use judgment::route::target::Target;
 use memory::auth;
 use memory::limits::AdvanceEstimate;
 use memory::state::large_work;
+use memory::state::snapshot::SettingsSnapshot;
 use pingora::http::RequestHeader;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -79,6 +80,11 @@ impl Planned {
 }
 
 impl Planner {
+    /// Whether providers are requested to report the usage of a stream: limits count what they report, whatever the settings say.
+    pub fn requests_stream_usage(&self, snapshot: &SettingsSnapshot) -> bool {
+        snapshot.settings.usage.stream_usage || self.engine.limits.in_force(snapshot).counts_usage()
+    }
+
     pub const fn new(engine: Arc<Engine>, configs: ConfigCache) -> Self {
         Self { engine, configs }
     }

@@ -51,6 +51,8 @@ pub enum RecordSource {
     /// A provider's batch job, which has prices of its own.
     BatchJob,
     Control,
+    /// The requests that it was run as: each has its own record, and it has none.
+    Rounds,
 }
 
 /// What went over the client's connection, and when.

@@ -1,8 +1,8 @@
 //! Calls of clients: found in the catalog, sent by the engine, and answered with what the server has sent.
 
-use super::McpRequest;
 use super::reply::Outgoing;
 use super::search::{SearchCall, search_call};
+use super::{McpRequest, refuse_era};
 use crate::proxy::downstream::PingoraDownstream;
 use http::StatusCode;
 use motion::engine::downstream::Downstream;
@@ -11,7 +11,9 @@ use motion::engine::request_context::RequestContext;
 use pingora_proxy::Session;
 use tokio::sync::watch;
 use words::api::mcp::envelope::{INVALID_PARAMS, error, reply_for};
+use words::api::mcp::era::McpEra;
 use words::api::mcp::message::McpMessage;
+use words::api::mcp::param_headers::check_params;
 use words::error::Error;
 use words::json::Json;
 
@@ -117,6 +119,14 @@ impl McpRequest<'_> {
         let (leaves, left) = watch::channel(false);
         let Naming { kind, named, label } = naming;
         let params = found.param_headers(message);
+        // A call within `call_tool` has no headers of its own.
+        if self.era == McpEra::Stateless
+            && std::ptr::eq(message, self.message)
+            && let Err(problem) = check_params(&headers, &params)
+        {
+            let id = self.message.id.as_ref().map_or("null", Json::get);
+            return Ok(refuse_era(ctx, id, problem));
+        }
         let call = McpCall {
             peer: &found.peer,
             message,

@@ -183,7 +183,7 @@ impl<'a> Turn<'a> {
                 .endpoint;
         let uri = auth::clean_uri(&header.headers, &header.uri, &self.ctx.snapshot.service_keys);
         let mut request = Request::new(endpoint, header.method.clone(), uri, Some(body));
-        request.stream_usage = admit::requests_stream_usage(gateway, &self.ctx.snapshot);
+        request.stream_usage = gateway.planner.requests_stream_usage(&self.ctx.snapshot);
         request.read_headers(&header.headers);
         Ok(request)
     }

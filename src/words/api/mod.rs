@@ -32,6 +32,7 @@ pub mod service_tier;
 pub mod sse;
 pub mod tap;
 pub mod token_estimate;
+pub mod tool_rounds;
 pub mod trace;
 pub mod unlisted;
 pub mod usage;

@@ -108,7 +108,7 @@ pub const RELOADED: &[(&str, &[&str])] = &[
     ("store", &["encryption_key", "previous_encryption_keys"]),
     ("usage", &["on_disconnect", "stream_usage", "tokenizer"]),
     ("guardrails", &["check_timeout_ms", "fail_on_error", "keep_denied"]),
-    ("mcp", &["search_above"]),
+    ("mcp", &["max_rounds", "search_above"]),
     ("realtime", &["unjudged", "webrtc"]),
     ("cache", &["max_age"]),
     ("semantic_cache", &["dimensions", "max_bytes", "model", "provider", "threshold", "timeout_ms"]),

@@ -107,7 +107,7 @@ fn check_mirrors(message: &McpMessage<'_>, headers: &HeaderMap) -> Result<(), Er
 }
 
 /// The value of a header that may be there once only.
-fn single(headers: &HeaderMap, name: &str) -> Result<Option<String>, EraProblem> {
+pub(super) fn single(headers: &HeaderMap, name: &str) -> Result<Option<String>, EraProblem> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
@@ -133,7 +133,7 @@ pub fn encoded(name: &str) -> String {
 }
 
 /// The name that a header's value stands for; `None`: it is none.
-fn decoded(value: &str) -> Option<String> {
+pub(super) fn decoded(value: &str) -> Option<String> {
     match value.strip_prefix(BASE64_START).and_then(|rest| rest.strip_suffix(BASE64_END)) {
         None => Some(value.to_owned()),
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),

@@ -1,18 +1,19 @@
 //! Arguments of a tool that its definition wants repeated in headers: `Mcp-Param-NAME`, by `x-mcp-header` in its schema (SEP-2243).
 
-use super::era::encoded;
+use super::era::{EraProblem, decoded, encoded, single};
 use crate::json::Json;
+use http::HeaderMap;
 
 /// What a schema must have in it somewhere, so that it is worth reading.
 pub const MARK: &str = "x-mcp-header";
 /// What the names of those headers begin with.
 const PREFIX: &str = "mcp-param-";
 /// How deep arguments are looked at.
-const MAX_DEPTH: usize = 5;
+const MAX_DEPTH: usize = 16;
 /// The most headers of one call, and the longest name and value, bytes.
-const MAX_HEADERS: usize = 32;
-const MAX_NAME: usize = 64;
-const MAX_VALUE: usize = 4096;
+const MAX_HEADERS: usize = 64;
+const MAX_NAME: usize = 128;
+const MAX_VALUE: usize = 8192;
 
 /// The headers of a call with these arguments, each name in lower case with its value. What fits in no header is left out.
 pub fn param_headers(input_schema: &Json<'_>, arguments: &Json<'_>) -> Vec<(String, String)> {
@@ -44,8 +45,33 @@ fn add(schema: &Json<'_>, arguments: &Json<'_>, depth: usize, found: &mut Vec<(S
     }
 }
 
+/// Whether the headers of a client's call repeat its arguments. `wanted`: what [`param_headers`] makes of them.
+///
+/// # Errors
+/// A header is missing, is there twice, or says something else.
+pub fn check_params(headers: &HeaderMap, wanted: &[(String, String)]) -> Result<(), EraProblem> {
+    for (name, value) in wanted {
+        let header = single(headers, name)?;
+        if !header.is_some_and(|header| is_same(&header, value)) {
+            return Err(EraProblem::Mismatch(format!("{name} is not the argument that it repeats")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two values of headers mean the same: `7` and `7.0` do.
+fn is_same(header: &str, value: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (decoded(header), decoded(value)) {
+        (Some(one), Some(other)) if one == other => true,
+        (Some(one), Some(other)) => number(&one).is_some_and(|one| number(&other) == Some(one)),
+        _ => false,
+    }
+}
+
+/// Whether it is a token of HTTP (RFC 9110, 5.6.2).
 fn is_name(header: &str) -> bool {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     (1..=MAX_NAME).contains(&header.len()) && header.bytes().all(is_token)
 }
 
@@ -53,10 +79,11 @@ fn is_name(header: &str) -> bool {
 fn value(argument: &Json<'_>) -> Option<String> {
     let value = match argument.text() {
         Some(text) => encoded(&text),
-        None => argument.get().to_owned(),
+        None => {
+            Some(argument.get()).filter(|json| !json.starts_with(['{', '[']) && *json != "null")?.to_owned()
+        }
     };
-    let is_plain = !value.starts_with(['{', '[']) && value != "null";
-    (is_plain && value.len() <= MAX_VALUE).then_some(value)
+    (value.len() <= MAX_VALUE).then_some(value)
 }
 
 #[cfg(test)]
@@ -84,5 +111,39 @@ mod tests {
         );
         let none = param_headers(&Json::parse(schema).unwrap(), &Json::parse(r#"{"region":null}"#).unwrap());
         assert!(none.is_empty(), "{none:?}");
+    }
+
+    #[test]
+    fn texts_that_look_like_json_are_texts() {
+        let schema = r#"{"properties":{"v":{"x-mcp-header":"V.1"}}}"#;
+        let of = |arguments: &str| {
+            let found = param_headers(&Json::parse(schema).unwrap(), &Json::parse(arguments).unwrap());
+            found.into_iter().next()
+        };
+        for text in ["[urgent] x", "{a", "null"] {
+            let found = of(&format!("{{\"v\":\"{text}\"}}"));
+            assert_eq!(found, Some(("mcp-param-v.1".to_owned(), text.to_owned())));
+        }
+        assert_eq!(of(r#"{"v":null}"#), None);
+        assert_eq!(of(r#"{"v":[1]}"#), None);
+    }
+
+    #[test]
+    fn a_client_repeats_its_arguments() {
+        let wanted =
+            [("mcp-param-v".to_owned(), "us".to_owned()), ("mcp-param-n".to_owned(), "7".to_owned())];
+        let check = |headers: &[(&'static str, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, value.parse().unwrap());
+            }
+            check_params(&map, &wanted).is_ok()
+        };
+        assert!(check(&[("mcp-param-v", "us"), ("mcp-param-n", "7")]));
+        assert!(check(&[("mcp-param-v", "=?base64?dXM=?="), ("mcp-param-n", "7.0")]));
+        assert!(!check(&[("mcp-param-v", "us")]));
+        assert!(!check(&[("mcp-param-v", "eu"), ("mcp-param-n", "7")]));
+        assert!(!check(&[("mcp-param-v", "=?base64?dX!!M=?="), ("mcp-param-n", "7")]));
+        assert!(!check(&[("mcp-param-v", "us"), ("mcp-param-v", "us"), ("mcp-param-n", "7")]));
     }
 }

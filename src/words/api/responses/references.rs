@@ -31,8 +31,11 @@ struct Reference<'a> {
 /// # Errors
 /// 400 that names the reference with which they are too many.
 pub fn with_kept_items(body: &Body, kept: impl Fn(&str) -> Option<Arc<str>>) -> Result<Option<Bytes>, Error> {
+    let previous = last_round(body, &kept);
+    let mut edits: Vec<Edit<'_>> =
+        previous.iter().map(|id| Edit::Set("previous_response_id", Cow::Borrowed(id))).collect();
     let input = body.value("input").filter(|input| memchr::memmem::find(input, b"item_reference").is_some());
-    let Some(input) = input else { return Ok(None) };
+    let Some(input) = input else { return Ok(previous.is_some().then(|| body.edit(&edits))) };
     let items: Vec<&RawValue> = serde_json::from_slice(input).unwrap_or_default();
     let mut list = String::from("[");
     let mut bytes = 0;
@@ -57,7 +60,14 @@ pub fn with_kept_items(body: &Body, kept: impl Fn(&str) -> Option<Arc<str>>) -> 
         list.push_str(&json);
     }
     list.push(']');
-    Ok((bytes > 0).then(|| body.edit(&[Edit::Set("input", Cow::Owned(list))])))
+    edits.extend((bytes > 0).then_some(Edit::Set("input", Cow::Owned(list))));
+    Ok((!edits.is_empty()).then(|| body.edit(&edits)))
+}
+
+/// The response that the provider goes on from, where the one that the client names was made in rounds (`tool_rounds`): JSON text.
+fn last_round(body: &Body, kept: &impl Fn(&str) -> Option<Arc<str>>) -> Option<Arc<str>> {
+    let last = kept(&body.text("previous_response_id")?)?;
+    last.starts_with('"').then_some(last)
 }
 
 /// The id of the item that an item refers to, if it is a reference.
@@ -96,6 +106,18 @@ mod tests {
                 r#"{"input":[{"role":"user","content":"a"},{"kept":"rs_1"},{"id":"x","type":"item_reference"},{"kept":"rs_1"}],"n":1}"#
             )
         );
+    }
+
+    #[test]
+    fn a_response_of_rounds_goes_on_from_its_last() {
+        let body = Body::parse(r#"{"previous_response_id":"resp_1","input":"a"}"#.as_bytes().into()).unwrap();
+        let of = |kept: Option<&str>| {
+            let kept = kept.map(Arc::<str>::from);
+            with_kept_items(&body, |id| kept.clone().filter(|_| id == "resp_1")).unwrap()
+        };
+        assert_eq!(of(Some("\"resp_3\"")).unwrap(), r#"{"previous_response_id":"resp_3","input":"a"}"#);
+        assert_eq!(of(Some("{}")), None);
+        assert_eq!(of(None), None);
     }
 
     #[test]

@@ -107,6 +107,13 @@ pub struct Timeouts {
     pub heartbeat: Option<Duration>,
 }
 
+impl TimeLimits {
+    /// After how much silence a stream gets a heartbeat; `None`: it gets none.
+    pub fn heartbeat_interval(&self) -> Option<Duration> {
+        self.heartbeat.map_or(Some(HEARTBEAT_INTERVAL), |ms| (ms > 0).then(|| Duration::from_millis(ms)))
+    }
+}
+
 impl Policies {
     /// The timeouts in force. `has_other`: another target is left to try.
     pub fn timeouts(&self, has_other: bool) -> Timeouts {
@@ -129,7 +136,7 @@ impl Policies {
             first_token: limit(limits.first_token, short(FIRST_TOKEN_TIMEOUT)),
             idle: limit(limits.gap, short(IDLE_TIMEOUT)),
             total: self.total_timeout(),
-            heartbeat: limit(limits.heartbeat, HEARTBEAT_INTERVAL),
+            heartbeat: limits.heartbeat_interval(),
         }
     }
 

@@ -1,0 +1,65 @@
+//! The tools that a request's entries name, as far as the client may use them.
+
+use crate::engine::mcp::{ItemKind, McpCatalog};
+use crate::engine::planner::Planner;
+use crate::engine::request_context::RequestContext;
+use memory::auth::ClientIdentity;
+use words::api::body::Body;
+use words::api::tool_rounds::{ListedServer, McpEntry, RoundTools};
+use words::error::Error;
+use words::settings::scopes::Scope;
+
+/// The tools of a request, and where they are called.
+pub(super) struct Listed {
+    pub tools: RoundTools,
+    /// By the label of the entry.
+    catalogs: Vec<(String, McpCatalog)>,
+}
+
+impl Listed {
+    /// Lists the servers of all entries.
+    ///
+    /// # Errors
+    /// The client may call no tools, a server is none that it may use, or cannot be listed; two tools have one name.
+    pub async fn find(
+        planner: &Planner,
+        ctx: &RequestContext,
+        entries: &[McpEntry],
+        body: &Body,
+    ) -> Result<Self, Error> {
+        require(ctx.record.client.as_deref())?;
+        let mut servers = Vec::with_capacity(entries.len());
+        let mut catalogs = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let at = format!("tools[{}].server_label", entry.place);
+            let catalog = McpCatalog::find(&planner.engine, ctx, Some(&entry.label)).ok_or_else(|| {
+                let message = format!(
+                    "There is no MCP server {:?} here that this key may use. Give server_url for a server that the provider calls.",
+                    entry.label
+                );
+                Error::invalid_request(at.clone(), message)
+            })?;
+            let (items, failed) = catalog.items(&planner.engine, &ctx.snapshot, ItemKind::Tool).await;
+            // A bundle may lack one of its servers.
+            if items.is_empty() && !failed.is_empty() {
+                let message = format!("The tools of the MCP server {:?} cannot be listed.", entry.label);
+                return Err(Error::unreachable(message, failed.join("; ")).with_param(at));
+            }
+            let tools = entry.tools(&items, catalog.is_of_several());
+            servers.push(ListedServer { label: entry.label.clone(), tools });
+            catalogs.push((entry.label.clone(), catalog));
+        }
+        let places: Vec<usize> = entries.iter().map(|entry| entry.place).collect();
+        let tools = RoundTools::new(servers, body.raw("tools").unwrap_or("[]"), &places)?;
+        Ok(Self { tools, catalogs })
+    }
+
+    /// Where the tools of an entry are called.
+    pub fn catalog(&self, label: &str) -> Option<&McpCatalog> {
+        self.catalogs.iter().find(|(found, _)| found == label).map(|(_, catalog)| catalog)
+    }
+}
+
+fn require(client: Option<&ClientIdentity>) -> Result<(), Error> {
+    client.map_or(Ok(()), |client| client.require(Scope::McpInvoke))
+}
