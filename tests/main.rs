@@ -115,6 +115,7 @@ mod max_connections;
 mod mcp_gateway;
 mod mcp_rules;
 mod mcp_servers;
+mod mcp_streams;
 mod memory_engine;
 mod memory_returned;
 mod messages;

@@ -14,6 +14,7 @@ pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod mcp_client;
 pub(crate) mod mcp_fake;
+pub(crate) mod mcp_streaming;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod pebble;

@@ -13,14 +13,17 @@ use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
 use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::mpsc;
 use words::api::mcp::definition::canonical;
 use words::api::mcp::envelope::{own_info, own_params, request};
 use words::api::mcp::era::{
     METHOD_HEADER, McpEra, NAME_HEADER, SESSION_HEADER, STATELESS, VERSION_HEADER, WITH_SESSIONS, encoded,
 };
 use words::api::mcp::reply::{McpReply, member};
+use words::api::mcp::stream::ServerRequest;
 use words::json::Json;
 
 /// How long a server may take for one request of the gateway's own.
@@ -325,6 +328,25 @@ impl McpPeer {
             // Whether the server takes it changes nothing.
             let _ = peer.post(&engine, &snapshot, &session, METHOD, body.into_bytes()).await;
         });
+    }
+
+    /// Responds to what the server requests while it carries out a call, for as long as it is awaited: a server that is told at once that its
+    /// client cannot be asked can end its call.
+    pub(super) async fn refuse_requests(
+        &self,
+        engine: &Engine,
+        snapshot: &Arc<SettingsSnapshot>,
+        session: &McpSession,
+        mut requests: mpsc::Receiver<ServerRequest>,
+    ) -> Infallible {
+        while let Some(request) = requests.recv().await {
+            // Those of the stateless era request nothing so: their results say what they need.
+            if session.era == McpEra::Sessions {
+                // A server that does not take it waits on, and its call ends with the timeout.
+                let _ = self.post(engine, snapshot, session, "", request.refusal()).await;
+            }
+        }
+        std::future::pending().await
     }
 
     async fn post(

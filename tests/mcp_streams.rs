@@ -1,0 +1,77 @@
+//! Calls of MCP servers that respond with streams, on the running binary: servers that request something meanwhile, and that leave their
+//! stream open.
+
+use crate::support::client::new_trace;
+use crate::support::mcp_client::{ALL, SETTINGS, call, old, post, save};
+use crate::support::mcp_streaming::McpStreaming;
+use crate::support::{Gateway, wait};
+use serde_json::{Value, json};
+
+/// No test waits so long: what ends by it fails.
+const TIMEOUT: &str = "limits: {request_timeout_ms: 20000}\n";
+
+/// The gateway has nobody whom it could ask, and says so at once: the server goes on with its call.
+#[tokio::test]
+async fn what_a_server_requests_during_a_call_is_refused_at_once() {
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    let server = McpStreaming::start().await;
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let requests = ["ping", "sampling/createMessage", "elicitation/create", "roots/list"];
+    let arguments = json!({"requests": requests, "text": "done", "ends": true});
+    let called = old(&gateway, "/mcp", "tools/call", call("tools__work", arguments)).await;
+    assert_eq!(called.result()["content"][0]["text"], "done", "{}", called.body);
+    let responses = server.responses();
+    assert_eq!(responses.len(), requests.len(), "{responses:?}");
+    assert_eq!(responses[0], json!({"jsonrpc": "2.0", "id": "r-0", "result": {}}));
+    for (number, response) in responses.iter().enumerate().skip(1) {
+        assert_eq!(response["id"], format!("r-{number}"));
+        assert_eq!(response["error"]["code"], -32601, "{response}");
+        let why = response["error"]["message"].as_str().unwrap();
+        assert!(why.contains(requests[number]), "{why}");
+    }
+}
+
+/// Behind the response nothing of the call can follow, so the gateway ends it, and closes the stream.
+#[tokio::test]
+async fn a_call_ends_with_its_response_whether_its_stream_does_or_not() {
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    let server = McpStreaming::start().await;
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    for requests in [json!([]), json!(["ping"])] {
+        let trace = new_trace();
+        let arguments = json!({"requests": requests, "text": "x".repeat(100_000)});
+        let text = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("tools__work", arguments)});
+        let called = post(&gateway, "/mcp", &[("x-gateway-trace-id", &trace)], text.to_string()).await;
+        assert_eq!(called.result()["content"][0]["text"].as_str().unwrap().len(), 100_000);
+        let line = gateway.access_line(&trace).await;
+        assert_eq!((&line["status"], &line["error_code"]), (&json!(200), &Value::Null), "{line}");
+        assert_eq!(line["attempts"].as_array().map(Vec::len), Some(1), "{line}");
+        wait::until("the stream to be closed", async || (server.open_streams() == 0).then_some(())).await;
+    }
+    gateway.idle().await;
+}
+
+/// The result is judged before the client has any of it, also where its stream stays open.
+#[tokio::test]
+async fn the_result_in_an_open_stream_is_judged() {
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    let server = McpStreaming::start().await;
+    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].clone();
+    let checks = json!([{"id": "default.contains", "parameters": {"words": ["leaked"], "operator": "none"}}]);
+    let guardrail = json!({"name": "results", "slug": "results", "workspace_id": workspace, "checks": checks, "actions": {"deny": true}});
+    gateway.create("/v1/guardrails", &guardrail).await;
+    let path = format!("/v1/admin/workspaces/{}", workspace.as_str().unwrap());
+    let defaults = json!({"defaults": {"output_guardrails": ["results"]}});
+    let set = gateway.control(reqwest::Method::PUT, &path).json(&defaults).send().await.unwrap();
+    assert_eq!(set.status(), 200);
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let work = async |text: &str| {
+        old(&gateway, "/mcp", "tools/call", call("tools__work", json!({"text": text}))).await
+    };
+    let passed = work("fine").await;
+    assert_eq!(passed.result()["content"][0]["text"], "fine");
+    let denied = work("it is leaked").await;
+    assert_eq!(denied.code(), -32000, "{}", denied.body);
+    assert!(!denied.body.to_string().contains("leaked"), "{}", denied.body);
+    wait::until("the streams to be closed", async || (server.open_streams() == 0).then_some(())).await;
+}
