@@ -1,8 +1,9 @@
-//! Calls of MCP servers that respond with streams, on the running binary: servers that request something meanwhile, and that leave their
-//! stream open.
+//! Calls of MCP servers that respond with streams, on the running binary: servers that request something meanwhile, that leave their stream
+//! open, or that hang.
 
 use crate::support::client::new_trace;
 use crate::support::mcp_client::{ALL, SETTINGS, call, old, post, save};
+use crate::support::mcp_fake::{FakeEra, McpFake};
 use crate::support::mcp_streaming::McpStreaming;
 use crate::support::{Gateway, wait};
 use serde_json::{Value, json};
@@ -74,4 +75,22 @@ async fn the_result_in_an_open_stream_is_judged() {
     assert_eq!(denied.code(), -32000, "{}", denied.body);
     assert!(!denied.body.to_string().contains("leaked"), "{}", denied.body);
     wait::until("the streams to be closed", async || (server.open_streams() == 0).then_some(())).await;
+}
+
+/// A server that hangs: whether it has begun its response or not.
+const HANGING: [&[u8]; 2] =
+    [b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"];
+
+#[tokio::test]
+async fn the_error_of_a_timeout_names_the_setting() {
+    let gateway = Gateway::start(&format!("{SETTINGS}limits: {{request_timeout_ms: 700}}\n"));
+    for (number, bytes) in HANGING.into_iter().enumerate() {
+        let server = McpFake::with_answer(FakeEra::Stateless, |_| Some(bytes.to_vec())).await;
+        let slug = format!("slow-{number}");
+        save(&gateway, &slug, &server.url(), &ALL()).await;
+        let got = old(&gateway, "/mcp", "tools/call", call(&format!("{slug}__echo"), json!({}))).await;
+        let why = got.body["error"]["message"].as_str().unwrap();
+        assert!(why.contains(&slug) && why.contains("700 ms (limits.request_timeout_ms"), "{why}");
+        assert!(why.contains("60 seconds") && !why.contains("sent in the request"), "{why}");
+    }
 }
