@@ -1,9 +1,9 @@
 //! Calls of MCP servers that respond with streams, on the running binary: servers that request something meanwhile, that leave their stream
-//! open, or that hang.
+//! open, that hang; and clients that leave.
 
-use crate::support::client::new_trace;
+use crate::support::client::{client, new_trace};
 use crate::support::mcp_client::{ALL, SETTINGS, call, old, post, save};
-use crate::support::mcp_fake::{FakeEra, McpFake};
+use crate::support::mcp_fake::{FakeEra, McpFake, body};
 use crate::support::mcp_streaming::McpStreaming;
 use crate::support::{Gateway, wait};
 use serde_json::{Value, json};
@@ -93,4 +93,39 @@ async fn the_error_of_a_timeout_names_the_setting() {
         assert!(why.contains(&slug) && why.contains("700 ms (limits.request_timeout_ms"), "{why}");
         assert!(why.contains("60 seconds") && !why.contains("sent in the request"), "{why}");
     }
+}
+
+/// Whoever has had a server carry out a call pays for it, whether they wait for its result or not.
+#[tokio::test]
+async fn a_client_that_leaves_pays_for_its_call() {
+    let keys = "auth:\n  keys:\n    - {name: operator, key: tp-operator-0123456789, scopes: [administration]}\n    \
+        - {name: soft, key: tp-soft-0123456789, workspace: default, usage_limits: [{credit_limit: 0.01}]}\n";
+    let gateway = Gateway::start(&format!("{SETTINGS}{keys}"));
+    for (number, bytes) in HANGING.into_iter().enumerate() {
+        let server = McpFake::with_answer(FakeEra::Sessions, |_| Some(bytes.to_vec())).await;
+        let slug = format!("slow-{number}");
+        let object = json!({"name": slug, "slug": slug, "url": server.url(), "access": ALL(), "prices": {"echo": 0.5}});
+        gateway.create("/v1/mcp-servers", &object).await;
+        let trace = new_trace();
+        let text = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call(&format!("{slug}__echo"), json!({}))});
+        let sent = client().post(format!("{}/mcp", gateway.data_url()));
+        let sent =
+            sent.header("x-gateway-api-key", "tp-soft-0123456789").header("x-gateway-trace-id", &trace);
+        let sent = tokio::spawn(sent.json(&text).send());
+        wait::until("the call", async || server.received("tools/call").pop()).await;
+        sent.abort();
+        let line = gateway.access_line(&trace).await;
+        assert_eq!((&line["status"], &line["cost_usd"]), (&json!(499), &json!(0.005)), "{line}");
+        let cancelled =
+            wait::until("the cancellation", async || server.received("notifications/cancelled").pop());
+        let called = body(&server.received("tools/call").pop().unwrap());
+        assert_eq!(body(&cancelled.await)["params"]["requestId"], called["id"]);
+    }
+    // The two have used up the budget.
+    gateway.idle().await;
+    let text =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("slow-0__echo", json!({}))});
+    let refused =
+        post(&gateway, "/mcp", &[("x-gateway-api-key", "tp-soft-0123456789")], text.to_string()).await;
+    assert_eq!(refused.body["error"]["data"]["type"], "usage_limits_exhaust_error", "{}", refused.body);
 }
