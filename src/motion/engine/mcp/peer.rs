@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use knowledge::provider::key::bearer;
 use knowledge::provider::token_exchange::Credentials;
 use memory::net::outbound::side_http::SideRequest;
-use memory::state::mcp_sessions::{McpItem, McpItems, McpList, McpSession, McpUpstream};
+use memory::state::mcp_sessions::{
+    ListPurpose, McpFetch, McpItem, McpItems, McpList, McpSession, McpUpstream,
+};
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
 use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
@@ -104,13 +106,14 @@ impl McpPeer {
     ) -> Result<Arc<McpSession>, String> {
         let cell = self.upstream.session(Instant::now());
         let opening = cell.get_or_init(|| async {
+            let began = Instant::now();
             let opened = self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message);
-            (Instant::now(), opened)
+            McpFetch::new(began, Instant::now(), opened)
         });
-        opening.await.1.clone()
+        opening.await.found.clone()
     }
 
-    /// Its items of a list that is not older than `max_age`.
+    /// Its items of a list that is not older than `max_age`. `purpose`: whether others wait for this server with it.
     ///
     /// # Errors
     /// Why it has none.
@@ -120,13 +123,16 @@ impl McpPeer {
         snapshot: &Arc<SettingsSnapshot>,
         list: McpList,
         max_age: Duration,
+        purpose: ListPurpose,
     ) -> Result<McpItems, String> {
-        let cell = self.upstream.list(list, max_age, Instant::now());
+        let cell = self.upstream.list(list, max_age, purpose, Instant::now());
         let fetching = cell.get_or_init(|| async {
+            let began = Instant::now();
             let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
-            (Instant::now(), fetched.unwrap_or_else(|_| Err("it takes too long".to_owned())))
+            let fetched = fetched.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+            McpFetch::new(began, Instant::now(), fetched)
         });
-        fetching.await.1.clone()
+        fetching.await.found.clone()
     }
 
     async fn fetch(
