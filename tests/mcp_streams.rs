@@ -5,6 +5,7 @@ use crate::support::client::{client, new_trace};
 use crate::support::mcp_client::{ALL, SETTINGS, call, old, post, save};
 use crate::support::mcp_fake::{FakeEra, McpFake, body};
 use crate::support::mcp_streaming::McpStreaming;
+use crate::support::sdk_server::SdkServer;
 use crate::support::{Gateway, wait};
 use serde_json::{Value, json};
 
@@ -32,18 +33,28 @@ async fn what_a_server_requests_during_a_call_is_refused_at_once() {
     }
 }
 
+/// The same of a server by the official SDK, which sends its requests in the stream of the call and waits for the response to each.
+#[tokio::test]
+async fn a_server_by_the_official_sdk_goes_on_without_what_it_requests() {
+    let Some(server) = SdkServer::start() else { return };
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    save(&gateway, "sdk", &server.url("consulting"), &ALL()).await;
+    let called = old(&gateway, "/mcp", "tools/call", call("sdk__consult", json!({}))).await;
+    assert_eq!(called.result()["content"][0]["text"], "[-32601, -32601]", "{}", called.body);
+}
+
 /// Behind the response nothing of the call can follow, so the gateway ends it, and closes the stream.
 #[tokio::test]
 async fn a_call_ends_with_its_response_whether_its_stream_does_or_not() {
     let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
     let server = McpStreaming::start().await;
     save(&gateway, "tools", &server.url(), &ALL()).await;
-    for requests in [json!([]), json!(["ping"])] {
+    for (requests, times) in [(json!([]), 1), (json!(["ping"]), 10_000), (json!([]), 600_000)] {
         let trace = new_trace();
-        let arguments = json!({"requests": requests, "text": "x".repeat(100_000)});
+        let arguments = json!({"requests": requests, "text": "0123456789", "times": times});
         let text = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("tools__work", arguments)});
         let called = post(&gateway, "/mcp", &[("x-gateway-trace-id", &trace)], text.to_string()).await;
-        assert_eq!(called.result()["content"][0]["text"].as_str().unwrap().len(), 100_000);
+        assert_eq!(called.result()["content"][0]["text"].as_str().unwrap().len(), 10 * times);
         let line = gateway.access_line(&trace).await;
         assert_eq!((&line["status"], &line["error_code"]), (&json!(200), &Value::Null), "{line}");
         assert_eq!(line["attempts"].as_array().map(Vec::len), Some(1), "{line}");

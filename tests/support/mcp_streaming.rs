@@ -1,8 +1,8 @@
 //! An MCP server of a test, up to 2025-11-25, whose calls are streams: it requests something of its client while it carries out a call, and
 //! may leave the stream open behind its response.
 //!
-//! Raw HTTP. What a call does is in its arguments: `requests` are the methods that it requests, one after the other; `text` is in its result;
-//! with `ends` it ends its stream.
+//! Raw HTTP. What a call does is in its arguments: `requests` are the methods that it requests, one after the other; `text` is in its result,
+//! so many `times`; with `ends` it ends its stream.
 
 use super::mcp_fake::{body, http, result};
 use super::message::Message;
@@ -108,7 +108,9 @@ async fn carry_out(stream: &mut TcpStream, sent: &Value, state: &State) -> std::
         stream.write_all(event(&request.to_string()).as_bytes()).await?;
         responses.wait_for(|responses| responses.len() > number).await.unwrap();
     }
-    let content = json!({"content": [{"type": "text", "text": arguments["text"]}]});
+    let times = arguments["times"].as_u64().unwrap_or(1) as usize;
+    let text = arguments["text"].as_str().unwrap_or_default().repeat(times);
+    let content = json!({"content": [{"type": "text", "text": text}]});
     stream.write_all(event(&result(&sent["id"], &content)).as_bytes()).await?;
     if arguments["ends"] == true {
         return stream.write_all(b"0\r\n\r\n").await;

@@ -1,6 +1,8 @@
 //! Watches the response to a call while it arrives: what its server requests meanwhile goes to who responds to it, and the response ends the
 //! stream, whether the server ends it or not.
 
+use memchr::memchr2;
+use memory::state::large_work::run_here;
 use tokio::sync::mpsc;
 use words::api::mcp::stream::{McpStream, ServerRequest};
 
@@ -24,10 +26,16 @@ impl McpWatch {
     /// Takes the next bytes. True: the response is complete.
     pub(in crate::engine) fn take(&mut self, chunk: &[u8]) -> bool {
         let Self { stream, requests } = self;
-        stream.push(chunk, |request| {
-            // Without a receiver, or without room, it gets no response.
-            let _ = requests.try_send(request);
-        })
+        // Without the end of a line in it, no event ends, and none is read.
+        let is_read = memchr2(b'\n', b'\r', chunk).is_some();
+        let bytes = if is_read { stream.held_bytes() + chunk.len() } else { 0 };
+        let push = || {
+            stream.push(chunk, |request| {
+                // Without a receiver, or without room, it gets no response.
+                let _ = requests.try_send(request);
+            })
+        };
+        run_here(bytes, push)
     }
 
     /// How many bytes it holds.

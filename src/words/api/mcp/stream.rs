@@ -49,13 +49,12 @@ impl McpStream {
         let run = self.parser.push(chunk);
         for data in run.data() {
             let Ok(text) = std::str::from_utf8(&data) else { continue };
-            match (McpReply::of(text.trim(), &self.id), ServerRequest::read(text)) {
-                (Some(_), _) => {
-                    self.is_over = true;
-                    break;
-                }
-                (None, Some(request)) => take(request),
-                (None, None) => {}
+            if McpReply::of(text.trim(), &self.id).is_some() {
+                self.is_over = true;
+                break;
+            }
+            if let Some(request) = ServerRequest::read(text) {
+                take(request);
             }
         }
         self.is_over
