@@ -210,6 +210,102 @@ async fn messages_that_are_wrong_are_refused() {
     assert_eq!(new(&gateway, "/mcp", "initialize", json!({})).await.status, 404);
 }
 
+/// Clients of 2026-07-28 learn how long they may keep what they read, and that it is theirs alone.
+#[tokio::test]
+async fn stateless_clients_learn_how_long_lists_and_reads_may_be_kept() {
+    let gateway = Gateway::start(SETTINGS);
+    let all = json!({"allow": ["*"]});
+    let access = json!({"tools": all, "prompts": all, "resources": all});
+    let server = McpFake::start(FakeEra::Sessions).await;
+    save(&gateway, "all", &server.url(), &access).await;
+    let read = json!({"uri": "file:///a"});
+    for (method, params, kept) in [
+        ("server/discover", json!({}), Some(60_000)),
+        ("tools/list", json!({}), Some(60_000)),
+        ("prompts/list", json!({}), Some(60_000)),
+        ("resources/list", json!({}), Some(60_000)),
+        ("resources/templates/list", json!({}), Some(60_000)),
+        ("resources/read", read.clone(), Some(0)),
+        ("prompts/get", json!({"name": "all__greet"}), None),
+    ] {
+        let got = new(&gateway, "/mcp", method, params.clone()).await;
+        let kept = kept.map_or((Value::Null, Value::Null), |kept| (json!(kept), json!("private")));
+        let result = got.result();
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&kept.0, &kept.1), "{method}: {result}");
+        assert_eq!(result["resultType"], "complete", "{method}");
+        if method != "server/discover" {
+            let result = old(&gateway, "/mcp", method, params).await.result().clone();
+            let added = ["ttlMs", "cacheScope", "resultType"].map(|member| result[member].is_null());
+            assert_eq!(added, [true; 3], "{method}: {result}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stateless_request_without_its_meta_is_refused() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let headers = [("mcp-protocol-version", NEW), ("mcp-method", "tools/list")];
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let capabilities = "io.modelcontextprotocol/clientCapabilities";
+    for (params, lacks) in [
+        (json!({}), version),
+        (json!({"_meta": {}}), version),
+        (json!({"_meta": {capabilities: {}}}), version),
+        (json!({"_meta": {version: NEW}}), capabilities),
+        (json!({"_meta": {version: NEW, capabilities: "none"}}), capabilities),
+    ] {
+        let text = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": params});
+        let refused = post(&gateway, "/mcp", &headers, text.to_string()).await;
+        assert_eq!(
+            (refused.status, refused.code(), &refused.body["id"]),
+            (400, -32602, &json!(3)),
+            "{params}"
+        );
+        assert!(refused.body["error"]["message"].as_str().unwrap().contains(lacks), "{}", refused.body);
+    }
+    assert!(server.provider.received().is_empty());
+}
+
+/// A page whose own name resolves to the gateway names itself in `Host` as well: without keys, that is no proof.
+#[tokio::test]
+async fn a_name_that_was_made_to_mean_the_gateway_is_refused_without_keys() {
+    let gateway = Gateway::start(SETTINGS);
+    let text = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let own = gateway.data_url().trim_start_matches("http://").to_owned();
+    let port = own.rsplit_once(':').unwrap().1;
+    for (name, is_own) in [("evil.example", false), ("127.0.0.1", true), ("localhost", true)] {
+        let host = format!("{name}:{port}");
+        let origin = format!("http://{host}");
+        let got = post(&gateway, "/mcp", &[("host", &host), ("origin", &origin)], text()).await;
+        let status = if is_own { 200 } else { 403 };
+        assert_eq!((got.status, &got.body["jsonrpc"]), (status, &json!("2.0")), "{name}: {}", got.body);
+    }
+}
+
+/// A result that needs more of its client is one for those who can be asked.
+#[tokio::test]
+async fn a_result_that_needs_input_is_an_error_to_clients_of_the_time_before() {
+    let server = McpFake::with_answer(FakeEra::Stateless, |sent| {
+        let needed =
+            json!({"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list"}}});
+        Some(http("200 OK", "", "application/json", &result(&sent["id"], &needed)))
+    })
+    .await;
+    let gateway = Gateway::start(SETTINGS);
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let got = new(&gateway, "/mcp", "tools/call", call("tools__echo", json!({}))).await;
+    assert_eq!(got.result()["inputRequests"]["a"]["method"], "roots/list", "{}", got.body);
+    assert_eq!(
+        (&got.result()["resultType"], &got.result()["ttlMs"]),
+        (&json!("input_required"), &Value::Null)
+    );
+    let got = old(&gateway, "/mcp", "tools/call", call("tools__echo", json!({}))).await;
+    assert_eq!((got.status, got.code(), &got.body["id"]), (200, -32603, &json!("c-1")), "{}", got.body);
+    assert!(got.body["error"]["message"].as_str().unwrap().contains("needs input"), "{}", got.body);
+}
+
 #[tokio::test]
 async fn a_lost_session_is_made_again_and_a_failing_server_spoils_no_list() {
     let gateway = Gateway::start(SETTINGS);

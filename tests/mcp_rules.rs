@@ -162,6 +162,38 @@ async fn a_definition_that_changed_is_not_used_until_it_is_approved() {
     assert!(metrics.contains(r#"turnpike_mcp_changed_tools{server="tools"} 0"#), "{metrics}");
 }
 
+/// What nobody must approve any more raises no alert.
+#[tokio::test]
+async fn the_count_of_changed_tools_ends_with_approved_only_and_with_the_server() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    let access = json!({"tools": {"allow": ["*"]}, "approved_only": true});
+    for slug in ["kept", "opened", "deleted"] {
+        save(&gateway, slug, &server.url(), &access).await;
+        let path = format!("/v1/mcp-servers/{slug}/tools/approve");
+        control(&gateway, Method::POST, &path, &json!({"all": true})).await;
+    }
+    server.set_tools(json!([{"name": "write"}, {"name": "echo"}]));
+    for slug in ["kept", "opened", "deleted"] {
+        let path = format!("/v1/mcp-servers/{slug}");
+        control(&gateway, Method::PUT, &path, &json!({"description": "lists again"})).await;
+    }
+    old(&gateway, "/mcp", "tools/list", json!({})).await.result();
+    let count = |slug: &str| format!("turnpike_mcp_changed_tools{{server=\"{slug}\"}} 2");
+    let metrics = gateway.metrics().await;
+    for slug in ["kept", "opened", "deleted"] {
+        assert!(metrics.contains(&count(slug)), "{slug}: {metrics}");
+    }
+    control(&gateway, Method::PUT, "/v1/mcp-servers/opened", &json!({"access": ALL()})).await;
+    let gone = gateway.control(Method::DELETE, "/v1/mcp-servers/deleted").send().await.unwrap();
+    assert_eq!(gone.status(), 200);
+    let metrics = gateway.metrics().await;
+    assert!(metrics.contains(&count("kept")), "{metrics}");
+    for slug in ["opened", "deleted"] {
+        assert!(!metrics.contains(&format!("server=\"{slug}\"")), "{slug}: {metrics}");
+    }
+}
+
 #[tokio::test]
 async fn calls_have_the_prices_of_their_server_and_budgets_hold_them() {
     let gateway = Gateway::start(&format!("{SETTINGS}{KEYS}"));

@@ -41,9 +41,11 @@ fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
     shared.metrics.set_places(&shared.slots.list());
     shared.metrics.set_prices_age(shared.price_feed.age(now));
+    let settings = shared.settings();
+    shared.metrics.retain_changed_tools(settings.stored.approving_mcp_servers());
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());
-    let revision = shared.settings().stored.revision();
+    let revision = settings.stored.revision();
     shared.metrics.set_store(store.is_some_and(|store| store.health().available), records, revision);
     if let Some(ledger) = shared.ledger() {
         shared.metrics.set_ledger(&ledger.health());

@@ -2,7 +2,8 @@
 
 Usage: mcp_server.py. Prints a line `{"port": n}` when it listens on 127.0.0.1, and ends when its standard input does.
 `/stateful/mcp` (sessions, responses as events), `/stateless/mcp` (no sessions, JSON responses) and `/guarded/mcp` (needs
-`Authorization: Bearer of-the-tests`) are the same server; `/bare/mcp` has no capabilities.
+`Authorization: Bearer of-the-tests`) are the same server; `/bare/mcp` has no capabilities. `/consulting/mcp` speaks no version after
+2025-11-25, and its tool `consult` requests something of its client.
 `/calls` counts the `initialize` requests of each.
 """
 
@@ -16,8 +17,9 @@ import threading
 
 import uvicorn
 from mcp.server.lowlevel import Server
-from mcp.server.mcpserver import MCPServer
-from mcp.types import Icon
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp.types import Icon, SamplingMessage, TextContent
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
@@ -56,11 +58,36 @@ def server():
     return served
 
 
-class Counted:
-    """Counts `initialize` requests; with `secret`, refuses requests without it."""
+def consulting():
+    served = MCPServer("consulting", log_level="WARNING")
 
-    def __init__(self, name, app, secret=None):
-        self.name, self.app, self.secret = name, app, secret
+    @served.tool()
+    async def consult(context: Context) -> str:
+        """Asks the user, the model and the host of its client, as far as these can be asked."""
+        session, request = context.session, context.request_id
+        await context.report_progress(1, 4)
+        words = [SamplingMessage(role="user", content=TextContent(type="text", text="Hello"))]
+        requests = [
+            lambda: session.elicit_form("Which?", {"type": "object", "properties": {}}, related_request_id=request),
+            lambda: session.create_message(words, max_tokens=9, related_request_id=request),
+        ]
+        codes = []
+        for send in requests:
+            try:
+                await send()
+                codes.append(0)
+            except MCPError as error:
+                codes.append(error.error.code)
+        return json.dumps(codes)
+
+    return served
+
+
+class Counted:
+    """Counts `initialize` requests; with `secret`, refuses requests without it; if it `is_old`, requests of 2026-07-28."""
+
+    def __init__(self, name, app, secret=None, is_old=False):
+        self.name, self.app, self.secret, self.is_old = name, app, secret, is_old
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -72,6 +99,8 @@ class Counted:
         message = await receive()
         if b'"initialize"' in message.get("body", b""):
             CALLS[self.name] += 1
+        if self.is_old and b'"server/discover"' in message.get("body", b""):
+            return await JSONResponse({"error": "no session"}, status_code=400)(scope, receive, send)
         first = [message]
 
         async def again():
@@ -85,7 +114,7 @@ async def calls(_request):
 
 
 def main():
-    servers = {"stateful": server(), "stateless": server(), "guarded": server(), "bare": Server("bare")}
+    servers = {"stateful": server(), "stateless": server(), "guarded": server(), "bare": Server("bare"), "consulting": consulting()}
     plain = {"json_response": True, "stateless_http": True}
     apps = {
         name: served.streamable_http_app(**(plain if name == "stateless" else {})) for name, served in servers.items()
@@ -99,7 +128,7 @@ def main():
             yield
 
     secrets = {"guarded": "of-the-tests"}
-    mounts = [Mount(f"/{name}", Counted(name, app, secrets.get(name))) for name, app in apps.items()]
+    mounts = [Mount(f"/{name}", Counted(name, app, secrets.get(name), name == "consulting")) for name, app in apps.items()]
     app = Starlette(routes=[Route("/calls", calls), *mounts], lifespan=lifespan)
     listener = socket.create_server(("127.0.0.1", 0))
     running = uvicorn.Server(uvicorn.Config(app, log_level="warning"))

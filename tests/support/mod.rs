@@ -14,6 +14,7 @@ pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod mcp_client;
 pub(crate) mod mcp_fake;
+pub(crate) mod mcp_streaming;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod pebble;
@@ -29,6 +30,7 @@ pub(crate) mod recording;
 pub(crate) mod redis_server;
 mod report;
 pub(crate) mod rng;
+pub(crate) mod round_models;
 #[path = "../../src/motion/batch/blobs/s3_server.rs"]
 pub(crate) mod s3_server;
 pub(crate) mod schemas;

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::field::{Field, Type, nullable, optional, required};
 use crate::records::changed;
 use crate::reply::Reply;
-use memory::state::mcp_sessions::{McpItem, McpItems, McpList};
+use memory::state::mcp_sessions::{ListPurpose, McpItem, McpItems, McpList};
 use memory::state::stored::mcp_servers::{APPROVED, StoredMcpServer};
 use memory::store::{Change, Kind, Record};
 use motion::engine::mcp::McpPeer;
@@ -154,7 +154,7 @@ async fn listed(
 ) -> Result<BTreeMap<String, (Value, String)>, Error> {
     let peer = McpPeer::new(&call.engine, Arc::clone(server), server.access.granted_to_all());
     let items: Result<McpItems, String> =
-        peer.items(&call.engine, &call.snapshot, McpList::Tools, MAX_AGE).await;
+        peer.items(&call.engine, &call.snapshot, McpList::Tools, MAX_AGE, ListPurpose::ThisServer).await;
     let items = items.map_err(|why| {
         Error::unreachable(format!("The MCP server {} cannot be listed.", server.slug), why)
     })?;

@@ -2,7 +2,9 @@
 //!
 //! The defaults are short when another target is left to try; otherwise they only bound a hang.
 
+use super::mcp_target::CALL_TIMEOUT;
 use super::target::Target;
+use knowledge::provider::mcp;
 use std::time::{Duration, Instant};
 use words::config::policies::StreamRescue;
 use words::config::policies::time_limits::Timeouts;
@@ -41,6 +43,21 @@ pub enum TimeoutKind {
 
 /// When a timeout expires, if it does, and which one it is.
 type Deadline = (Option<Instant>, TimeoutKind);
+
+/// The error for an attempt that took longer than its target's `request_timeout`.
+pub fn request_timed_out(target: &Target) -> Error {
+    let ms = target.policies.request_timeout.unwrap_or_default().as_millis() as u64;
+    if target.provider.id() == mcp::ID {
+        // No request sets it.
+        let server = target.slug.as_deref().unwrap_or_default();
+        let default = CALL_TIMEOUT.as_secs();
+        return Error::deadline_exceeded(format!(
+            "The MCP server {server} gave no response within {ms} ms (limits.request_timeout_ms of the settings; without it, a call may \
+             take {default} seconds)."
+        ));
+    }
+    Error::request_timed_out(ms)
+}
 
 /// The earlier of two deadlines; of equal ones the first.
 fn earlier(one: Deadline, other: Deadline) -> Deadline {
@@ -127,7 +144,7 @@ impl Deadlines {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let provider = target.display_name();
         let error = match kind {
-            TimeoutKind::Request => Error::request_timed_out(ms(target.policies.request_timeout) as u64),
+            TimeoutKind::Request => request_timed_out(target),
             TimeoutKind::Header => Error::deadline_exceeded(format!(
                 "The provider {provider} did not begin to answer within {} ms (time_limits.first_byte_ms). Retry your \
                  request, or use another provider.",

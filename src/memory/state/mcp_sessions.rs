@@ -20,6 +20,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 pub const LIST_TIME_TO_LIVE: Duration = Duration::from_secs(60);
 /// How long a failure to list is remembered, so that a server that is down is not called by each list of all.
 const FAILURE_TIME_TO_LIVE: Duration = Duration::from_secs(5);
+/// The same where it took [`SLOW`] to find out, for whoever asks all servers: each of them would wait as long for one that hangs.
+const SLOW_FAILURE_TIME_TO_LIVE: Duration = Duration::from_secs(30);
+const SLOW: Duration = Duration::from_secs(2);
 
 /// How a server is spoken to.
 #[derive(Debug, Clone)]
@@ -64,8 +67,41 @@ impl McpItem {
 /// The items of a list.
 pub type McpItems = Arc<[McpItem]>;
 
-/// What was found, or why nothing was, and when.
-type Found<T> = Arc<OnceCell<(Instant, Result<T, String>)>>;
+/// What a list is fetched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListPurpose {
+    /// What is called, or listed, is this server's.
+    ThisServer,
+    /// It is one of several that may have what is wanted.
+    AllServers,
+}
+
+/// What was found, or why nothing was.
+#[derive(Debug)]
+pub struct McpFetch<T> {
+    ended: Instant,
+    took: Duration,
+    pub found: Result<T, String>,
+}
+
+impl<T> McpFetch<T> {
+    pub fn new(began: Instant, ended: Instant, found: Result<T, String>) -> Self {
+        Self { ended, took: ended.saturating_duration_since(began), found }
+    }
+
+    /// Whether it may be used at `now`. A failure counts from when it was found out, which may take longer than it counts.
+    fn is_good(&self, max_age: Duration, purpose: ListPurpose, now: Instant) -> bool {
+        let max_age = match (&self.found, purpose) {
+            (Ok(_), _) => max_age,
+            (Err(_), ListPurpose::AllServers) if self.took >= SLOW => SLOW_FAILURE_TIME_TO_LIVE,
+            (Err(_), _) => max_age.min(FAILURE_TIME_TO_LIVE),
+        };
+        now.saturating_duration_since(self.ended) < max_age
+    }
+}
+
+/// The place of what is found.
+type Found<T> = Arc<OnceCell<McpFetch<T>>>;
 
 /// What is kept of one server.
 #[derive(Debug, Default)]
@@ -78,7 +114,8 @@ impl McpUpstream {
     /// The place of its session, which is empty until one is made. A failure is one for all who wait, and for a while after.
     pub fn session(&self, now: Instant) -> Found<Arc<McpSession>> {
         let mut session = self.session.lock();
-        if session.get().is_some_and(|found| !is_good(found, Duration::MAX, now)) {
+        let is_good = |found: &McpFetch<_>| found.is_good(Duration::MAX, ListPurpose::ThisServer, now);
+        if session.get().is_some_and(|found| !is_good(found)) {
             *session = Arc::default();
         }
         Arc::clone(&session)
@@ -87,21 +124,25 @@ impl McpUpstream {
     /// Forgets a session that is lost. Another one that was made meanwhile stays.
     pub fn forget(&self, lost: &Arc<McpSession>) {
         let mut session = self.session.lock();
-        if session
-            .get()
-            .is_some_and(|(_, current)| current.as_ref().is_ok_and(|current| Arc::ptr_eq(current, lost)))
-        {
+        let is_lost = |fetch: &McpFetch<_>| fetch.found.as_ref().is_ok_and(|found| Arc::ptr_eq(found, lost));
+        if session.get().is_some_and(is_lost) {
             *session = Arc::default();
         }
     }
 
     /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
-    pub fn list(&self, list: McpList, max_age: Duration, now: Instant) -> Found<McpItems> {
+    pub fn list(
+        &self,
+        list: McpList,
+        max_age: Duration,
+        purpose: ListPurpose,
+        now: Instant,
+    ) -> Found<McpItems> {
         let mut lists = self.lists.lock();
         let found = lists.iter().position(|(kind, _)| *kind == list);
         if let Some((_, cell)) = found.and_then(|at| lists.get(at)) {
             // One that is being fetched is as good as new.
-            if cell.get().is_none_or(|found| is_good(found, max_age, now)) {
+            if cell.get().is_none_or(|found| found.is_good(max_age, purpose, now)) {
                 return Arc::clone(cell);
             }
         }
@@ -112,12 +153,6 @@ impl McpUpstream {
         lists.push((list, Arc::clone(&cell)));
         cell
     }
-}
-
-/// Whether it may be used at `now`. A failure counts from when it was found out, which may take longer than it counts.
-fn is_good<T>((at, found): &(Instant, Result<T, String>), max_age: Duration, now: Instant) -> bool {
-    let max_age = if found.is_err() { max_age.min(FAILURE_TIME_TO_LIVE) } else { max_age };
-    now.saturating_duration_since(*at) < max_age
 }
 
 /// All servers that were used lately.
@@ -169,41 +204,50 @@ mod tests {
         let upstream = McpUpstream::default();
         let now = Instant::now();
         let first = session();
-        upstream.session(now).set((now, Ok(Arc::clone(&first)))).unwrap();
+        upstream.session(now).set(McpFetch::new(now, now, Ok(Arc::clone(&first)))).unwrap();
         upstream.forget(&session());
         assert!(upstream.session(now).get().is_some());
         upstream.forget(&first);
         assert!(upstream.session(now).get().is_none());
         let second = session();
-        upstream.session(now).set((now, Ok(Arc::clone(&second)))).unwrap();
+        upstream.session(now).set(McpFetch::new(now, now, Ok(Arc::clone(&second)))).unwrap();
         upstream.forget(&first);
         let current = upstream.session(now + Duration::from_secs(3600));
-        assert!(Arc::ptr_eq(current.get().unwrap().1.as_ref().unwrap(), &second));
+        assert!(Arc::ptr_eq(current.get().unwrap().found.as_ref().unwrap(), &second));
         // A failure is one for a while.
         upstream.forget(&second);
-        upstream.session(now).set((now, Err("down".to_owned()))).unwrap();
+        upstream.session(now).set(McpFetch::new(now, now, Err("down".to_owned()))).unwrap();
         assert!(upstream.session(now + Duration::from_secs(4)).get().is_some());
         assert!(upstream.session(now + Duration::from_secs(5)).get().is_none());
     }
 
     #[test]
     fn lists_are_kept_for_their_time_and_failures_shorter() {
+        use ListPurpose::{AllServers, ThisServer};
         let upstream = McpUpstream::default();
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let first = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, start);
-        assert!(
-            Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(100))),
-            "one at a time"
-        );
-        assert!(!Arc::ptr_eq(&first, &upstream.list(McpList::Prompts, LIST_TIME_TO_LIVE, start)));
-        // It took ten seconds to fail.
-        first.set((at(10), Err("down".to_owned()))).unwrap();
-        assert!(Arc::ptr_eq(&first, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(14))));
-        let second = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(15));
+        let get = |purpose, seconds| upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, purpose, at(seconds));
+        let first = get(ThisServer, 0);
+        assert!(Arc::ptr_eq(&first, &get(AllServers, 100)), "one at a time");
+        let other = upstream.list(McpList::Prompts, LIST_TIME_TO_LIVE, ThisServer, start);
+        assert!(!Arc::ptr_eq(&first, &other));
+        // It took ten seconds to fail: only who means this server tries it again soon.
+        first.set(McpFetch::new(start, at(10), Err("down".to_owned()))).unwrap();
+        assert!(Arc::ptr_eq(&first, &get(ThisServer, 14)));
+        assert!(Arc::ptr_eq(&first, &get(AllServers, 39)));
+        let second = get(AllServers, 40);
         assert!(!Arc::ptr_eq(&first, &second));
-        second.set((at(15), Ok(Arc::default()))).unwrap();
-        assert!(Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(74))));
-        assert!(!Arc::ptr_eq(&second, &upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, at(75))));
+        second.set(McpFetch::new(at(40), at(50), Err("down".to_owned()))).unwrap();
+        let third = get(ThisServer, 55);
+        assert!(!Arc::ptr_eq(&second, &third));
+        // One that fails at once delays nobody.
+        third.set(McpFetch::new(at(55), at(56), Err("down".to_owned()))).unwrap();
+        assert!(Arc::ptr_eq(&third, &get(AllServers, 60)));
+        let fourth = get(AllServers, 61);
+        assert!(!Arc::ptr_eq(&third, &fourth));
+        fourth.set(McpFetch::new(at(61), at(75), Ok(Arc::default()))).unwrap();
+        assert!(Arc::ptr_eq(&fourth, &get(AllServers, 134)));
+        assert!(!Arc::ptr_eq(&fourth, &get(AllServers, 135)));
     }
 }

@@ -43,6 +43,7 @@ use routing::Routing;
 use series::RequestSeries;
 pub use series::TargetSeries;
 pub use status::status_text;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 use words::api::usage::Usage;
@@ -318,6 +319,12 @@ impl Metrics {
     pub fn set_changed_tools(&self, server: &str, count: usize) {
         let server = self.mcp_servers.bounded(server);
         self.routing.changed_tools.with_label_values(&[server]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Drops what is counted of MCP servers other than these: nothing of theirs must be approved any more.
+    pub fn retain_changed_tools<'s>(&self, servers: impl Iterator<Item = &'s str>) {
+        let servers: BTreeSet<&str> = servers.map(|server| self.mcp_servers.bounded(server)).collect();
+        self.routing.retain_changed_tools(&servers);
     }
 
     /// Sets what is taken of the places at targets, and how many requests wait for one.

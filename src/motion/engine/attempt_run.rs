@@ -334,7 +334,7 @@ impl AttemptRun {
         match &self.phase {
             Phase::Header => 0,
             Phase::ErrorBody(response) => response.body.len(),
-            Phase::Body(_, body) => body.held_bytes(),
+            Phase::Body(_, body) => body.held_bytes() + self.stream.watched_bytes(),
         }
     }
 

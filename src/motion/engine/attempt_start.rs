@@ -200,7 +200,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
             reader_is_timed: false,
             opened: 0,
         };
-        (UpstreamStream::new(Box::new(opener), upload, state), watch)
+        let mut stream = UpstreamStream::new(Box::new(opener), upload, state);
+        stream.watch_with(self.client.ctx.offline.watch.clone());
+        (stream, watch)
     }
 
     /// What is expected of a response, and may be made of it.

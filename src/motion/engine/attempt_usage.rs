@@ -5,7 +5,7 @@
 //! | complete, with usage | the provider's report, as far as the request could go (`usage_ceiling`) |
 //! | complete, without | the request's tokens and those of the response's text, counted here |
 //! | broken off, after something was read | the last report, or what is counted, whichever is more; hard limits keep what they hold |
-//! | sent, and nothing of a response was read | nothing; hard limits keep what they hold |
+//! | sent, and nothing of a response was read | nothing; hard limits keep what they hold. A call with a price: that |
 //! | not sent | nothing |
 //! | a failing response | what it reports, if it does |
 //!
@@ -110,7 +110,12 @@ impl Observed {
 
     /// What an attempt used that was sent and of whose response nothing was read.
     pub fn unanswered(attempt: &Attempt) -> Self {
-        if billing(attempt) == Billing::None { Self::Nothing } else { Self::Open }
+        match billing(attempt) {
+            Billing::None => Self::Nothing,
+            // It was made, and what it costs does not depend on its response.
+            Billing::Calls => Self::of_call(),
+            _ => Self::Open,
+        }
     }
 
     /// What is charged for a connection that speaks another protocol from here on: nothing of it is read but usage of sessions that are

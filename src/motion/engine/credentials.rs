@@ -9,6 +9,7 @@ use super::request_context::RequestContext;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
 use judgment::route::attempt::Attempt;
+use judgment::route::deadlines::request_timed_out;
 use judgment::route::outcome::Outcome;
 use judgment::route::target::Target;
 use knowledge::provider::Signing;
@@ -119,10 +120,7 @@ async fn acquire(
     let token_exchange = Arc::clone(token_exchange);
     let fetched = cached_or_fetched(shared, &ctx.snapshot, token_exchange, target.operator_account);
     let fetched = match deadline {
-        Some(at) => timeout_at(at.into(), fetched).await.unwrap_or_else(|_| {
-            let limit = target.policies.request_timeout.unwrap_or_default();
-            Err(Error::request_timed_out(limit.as_millis() as u64))
-        }),
+        Some(at) => timeout_at(at.into(), fetched).await.unwrap_or_else(|_| Err(request_timed_out(target))),
         None => fetched.await,
     };
     fetched.map(Some).map_err(|error| error.with_provider(target.provider.id()))

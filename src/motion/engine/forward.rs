@@ -204,7 +204,7 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
         }
         let status = run.stream.state().status.unwrap_or_default();
         run.layers.ends.end(Outcome::from_status(status));
-        if !body.has_ended() {
+        if !body.has_ended() || run.stream.is_cut() {
             run.stream.drain();
         }
         keep_observers(client.ctx, body);

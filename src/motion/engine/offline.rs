@@ -126,6 +126,7 @@ impl Planner {
             given: request.given.take().map(Box::new),
             is_unlimited: !request.is_limited,
             is_sent_once: request.is_sent_once,
+            watch: None,
         };
         ctx.record.traffic.bytes_in = request.body.len() as u64;
         let max_response = request.max_response;

@@ -6,6 +6,7 @@
 use super::attempt::GivenResponse;
 use super::attempt_state::AttemptFacts;
 use super::limit_holds::LimitHolds;
+use super::mcp::McpWatch;
 use super::observers::Observers;
 use super::record_builder::RecordBuilder;
 use super::request_span::RequestSpan;
@@ -83,6 +84,8 @@ pub struct OfflineTerms {
     pub is_unlimited: bool,
     /// Whether it is sent once only, whatever its config's retries are.
     pub is_sent_once: bool,
+    /// What watches the response of each attempt while it arrives.
+    pub(in crate::engine) watch: Option<Box<McpWatch>>,
 }
 
 /// What the request is to the process.

@@ -9,6 +9,7 @@ use super::attempt_state::AttemptState;
 use super::caching::FlightReader;
 use super::connections::{Connections, OpenConnection};
 use super::failure::{UpstreamFailure, refused_by_proxy};
+use super::mcp::McpWatch;
 use super::opener::{Opener, RequestBody};
 use super::places::Places;
 use super::response_headers;
@@ -103,6 +104,10 @@ struct Exchange {
     places: Option<Places>,
     /// Where it is noted for others that the request has left for the provider.
     sent: Option<Arc<AtomicBool>>,
+    /// What finds the end of a response that its server may not end.
+    watch: Option<Box<McpWatch>>,
+    /// The response is complete, and its body may go on: nothing of that is read.
+    is_cut: bool,
 }
 
 impl UpstreamStream {
@@ -125,6 +130,8 @@ impl UpstreamStream {
                 forwarding: None,
                 places: None,
                 sent: None,
+                watch: None,
+                is_cut: false,
                 opener: None,
                 upload,
                 state,
@@ -139,6 +146,21 @@ impl UpstreamStream {
     /// Has it noted there for others when the request has left for the provider.
     pub fn note_sent_in(&mut self, sent: Arc<AtomicBool>) {
         self.exchange.sent = Some(sent);
+    }
+
+    /// Has its response watched, which ends where `watch` finds its end.
+    pub fn watch_with(&mut self, watch: Option<Box<McpWatch>>) {
+        self.exchange.watch = watch;
+    }
+
+    /// How many bytes of the response are held to watch it.
+    pub fn watched_bytes(&self) -> usize {
+        self.exchange.watch.as_ref().map_or(0, |watch| watch.held_bytes())
+    }
+
+    /// Whether the response is complete, and its body may go on.
+    pub fn is_cut(&self) -> bool {
+        self.exchange.is_cut
     }
 
     /// An exchange that cannot be opened: reading it gives `error`.
@@ -252,6 +274,8 @@ impl UpstreamStream {
                 forwarding: None,
                 places: None,
                 sent: None,
+                watch: None,
+                is_cut: false,
             },
             timer: ReusableTimer::default(),
             read_timeout: None,
@@ -309,7 +333,8 @@ impl UpstreamStream {
     /// Reads the parts that are available without waiting, at most those of one turn, so that they are sent with one write.
     pub fn gather(&mut self, mut take: impl FnMut(HttpTask)) {
         for _ in 0..MAX_BATCH {
-            if self.exchange.has_ended() || self.failed.is_some() || self.turn.is_over() {
+            let is_over = self.exchange.has_ended() || self.exchange.is_cut;
+            if is_over || self.failed.is_some() || self.turn.is_over() {
                 return;
             }
             match self.exchange.read().now_or_never() {
@@ -329,6 +354,7 @@ impl UpstreamStream {
         if self.exchange.has_ended() {
             return;
         }
+        self.exchange.watch = None;
         tokio::spawn(async move {
             let deadline = Some(Instant::now() + DRAIN_TIMEOUT);
             while matches!(self.next(deadline).await, StreamEvent::Task(task) if !task.is_end()) {}
@@ -474,7 +500,7 @@ impl Exchange {
             self.places.iter().for_each(|places| places.note_response(status, &header.headers));
         }
         if !task.is_end() {
-            return task;
+            return self.watched(task);
         }
         self.state.response_ended();
         self.places = None;
@@ -492,6 +518,19 @@ impl Exchange {
             _ => {}
         }
         task
+    }
+
+    /// A part of the response, as its last one if the response is complete with it.
+    fn watched(&mut self, task: HttpTask) -> HttpTask {
+        let (HttpTask::Body(Some(chunk), _), Some(watch)) = (&task, &mut self.watch) else { return task };
+        if !watch.take(chunk) {
+            return task;
+        }
+        let last = HttpTask::Body(Some(chunk.clone()), true);
+        self.state.response_ended();
+        self.places = None;
+        self.is_cut = true;
+        last
     }
 
     fn has_ended(&self) -> bool {

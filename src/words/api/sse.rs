@@ -24,7 +24,7 @@ use std::ops::Range;
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// Splits a byte stream into events, independently of its chunks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SseParser {
     /// The beginning of an event whose end has not arrived yet.
     carry: Vec<u8>,
@@ -111,6 +111,11 @@ impl SseParser {
         let rest = std::mem::take(&mut self.carry);
         let length = rest.len();
         self.run(Cow::Owned(rest), 0..length, false)
+    }
+
+    /// How many bytes it holds of an event that has not ended.
+    pub fn held_bytes(&self) -> usize {
+        self.carry.len()
     }
 
     /// The index behind the last event that ends in `bytes`, the bytes that follow the carry.

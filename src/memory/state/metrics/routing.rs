@@ -8,7 +8,7 @@ use super::families::{add, begun, counters};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of breakers in one scrape.
 const MAX_BREAKERS: usize = 1_000;
@@ -75,6 +75,19 @@ impl Routing {
             )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         })
+    }
+}
+
+impl Routing {
+    /// Drops the series of `turnpike_mcp_changed_tools` of other servers than these.
+    pub fn retain_changed_tools(&self, servers: &BTreeSet<&str>) {
+        for family in self.changed_tools.collect() {
+            let labels = family.get_metric().iter().flat_map(|series| series.get_label());
+            for server in labels.map(|label| label.value()).filter(|server| !servers.contains(server)) {
+                // It is there, unless another scrape was quicker.
+                let _ = self.changed_tools.remove_label_values(&[server]);
+            }
+        }
     }
 }
 

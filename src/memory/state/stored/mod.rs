@@ -295,6 +295,11 @@ impl Stored {
         found
     }
 
+    /// The slugs of the MCP servers of which only approved definitions are used, whatever their workspace is.
+    pub fn approving_mcp_servers(&self) -> impl Iterator<Item = &str> {
+        self.mcp_servers.values().filter(|server| server.needs_approval()).map(|server| server.slug.as_str())
+    }
+
     /// The bundle of MCP servers with this slug: the workspace's, else the organisation's.
     pub fn mcp_bundle(&self, workspace: Option<Uuid>, slug: &str) -> Option<Arc<StoredMcpBundle>> {
         let workspace = workspace.or_else(|| self.default_workspace());

@@ -3,7 +3,8 @@
 //! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
 
 use super::peer::session_headers;
-use super::{ItemKind, McpPeer};
+use super::{ItemKind, McpPeer, McpWatch};
+use crate::engine::Engine;
 use crate::engine::attempt_state::AttemptFacts;
 use crate::engine::limit_holds::reserve_request;
 use crate::engine::memory_downstream::MemoryDownstream;
@@ -24,6 +25,7 @@ use judgment::route::plan::Plan;
 use memory::state::mcp_sessions::McpSession;
 use pingora::http::{RequestHeader, ResponseHeader};
 use serde_json::value::RawValue;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::watch;
 use words::api::body::Body;
@@ -164,13 +166,12 @@ async fn send(
         .with_limit(MAX_RESPONSE)
         .leaving_with(call.leaves.clone());
     let admitted = Box::new(Admitted { plan, request, env, first, prepared: None });
-    // Its own errors have no id either: what the client gets is made of them.
-    let message_id = ctx.reply.message_id.take();
-    let hides_status = std::mem::take(&mut ctx.reply.hides_status);
-    let sent = engine.run(&mut downstream, ctx, admitted).await;
-    ctx.reply.message_id = message_id;
-    ctx.reply.hides_status = hides_status;
-    let response = downstream.into_response().filter(|_| sent.is_ok());
+    let (watch, requests) = McpWatch::new(&id);
+    ctx.offline.watch = Some(Box::new(watch));
+    let snapshot = Arc::clone(&ctx.snapshot);
+    let refusing = call.peer.refuse_requests(engine, &snapshot, session, requests);
+    let is_complete = run(engine, &mut downstream, ctx, admitted, refusing).await;
+    let response = downstream.into_response().filter(|_| is_complete);
     let Some((header, chunks, true)) = response else {
         call.peer.cancel(engine, &ctx.snapshot, session, &id);
         let incomplete =
@@ -188,6 +189,28 @@ async fn send(
         ctx.failure = Some(Error::tool_failed(failure_text(&reply)));
     }
     Ok(McpAnswer { header, reply })
+}
+
+/// Runs an attempt to its end. `refusing`: responds to what the server requests meanwhile. False: its response is not complete.
+async fn run(
+    engine: &Arc<Engine>,
+    downstream: &mut MemoryDownstream,
+    ctx: &mut RequestContext,
+    admitted: Box<Admitted>,
+    refusing: impl Future<Output = Infallible>,
+) -> bool {
+    // Its own errors have no id either: what the client gets is made of them.
+    let message_id = ctx.reply.message_id.take();
+    let hides_status = std::mem::take(&mut ctx.reply.hides_status);
+    let sent = tokio::select! {
+        biased;
+        sent = engine.run(downstream, ctx, admitted) => sent,
+        never = refusing => match never {},
+    };
+    ctx.offline.watch = None;
+    ctx.reply.message_id = message_id;
+    ctx.reply.hides_status = hides_status;
+    sent.is_ok()
 }
 
 /// Servers of the stateless era alone want arguments in headers.

@@ -7,7 +7,7 @@ use super::access::McpClient;
 use crate::engine::Engine;
 use crate::engine::request_context::RequestContext;
 use futures_util::future::join_all;
-use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, McpItem, McpItems, McpList};
+use memory::state::mcp_sessions::{LIST_TIME_TO_LIVE, ListPurpose, McpItem, McpItems, McpList};
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::AccessKind;
 use memory::state::stored::mcp_servers::Approval;
@@ -157,6 +157,11 @@ impl McpCatalog {
         self.is_prefixed
     }
 
+    /// What lists are fetched for. `is_named`: by a name that says which server is meant.
+    const fn purpose(&self, is_named: bool) -> ListPurpose {
+        if is_named || !self.is_prefixed { ListPurpose::ThisServer } else { ListPurpose::AllServers }
+    }
+
     /// Whether any of the servers allows something of this kind.
     pub fn may_have(&self, kind: ItemKind) -> bool {
         self.peers.iter().any(|peer| !peer.rules(kind.access()).is_empty())
@@ -170,8 +175,10 @@ impl McpCatalog {
         kind: ItemKind,
     ) -> (Vec<String>, Vec<String>) {
         let open = self.peers.iter().filter(|peer| !peer.rules(kind.access()).is_empty());
-        let lists =
-            open.map(async |peer| (peer, peer.items(engine, snapshot, kind.list(), LIST_TIME_TO_LIVE).await));
+        let purpose = self.purpose(false);
+        let lists = open.map(async |peer| {
+            (peer, peer.items(engine, snapshot, kind.list(), LIST_TIME_TO_LIVE, purpose).await)
+        });
         let mut found: BTreeMap<String, String> = BTreeMap::new();
         let mut failed = Vec::new();
         for (peer, list) in join_all(lists).await {
@@ -209,12 +216,15 @@ impl McpCatalog {
         let mut unlisted = None;
         for max_age in [LIST_TIME_TO_LIVE, MISS_AGE] {
             // At once, so that servers that hang are waited for together; each is asked again only where it has answered.
-            let lists = join_all(peers.iter().map(|peer| peer.items(engine, snapshot, kind.list(), max_age)));
+            let purpose = self.purpose(kind.is_named());
+            let list = kind.list();
+            let lists =
+                join_all(peers.iter().map(|peer| peer.items(engine, snapshot, list, max_age, purpose)));
             let mut listed = Vec::with_capacity(peers.len());
             for (peer, list) in peers.iter().copied().zip(lists.await) {
                 match list {
                     Ok(items) => {
-                        if let Some(item) = self.usable(peer, kind, &items).remove(name) {
+                        if let Some(item) = self.named(peer, kind, &items, name) {
                             return Ok(FoundItem::of(peer, item));
                         }
                         listed.push(peer);
@@ -251,7 +261,8 @@ impl McpCatalog {
         if !is_plain_uri(uri) || !rules.allows(uri, true) || !rules.allows(&meant, true) {
             return false;
         }
-        let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE).await;
+        let purpose = self.purpose(false);
+        let listed = peer.items(engine, snapshot, McpList::Templates, LIST_TIME_TO_LIVE, purpose).await;
         let Ok(items) = listed else { return false };
         let is_of = |item: &Item<'_>| is_expansion(&item.own_name, uri);
         items.iter().filter_map(|item| Item::read(&item.text, ItemKind::Template)).any(|item| is_of(&item))
@@ -259,25 +270,50 @@ impl McpCatalog {
 
     /// The items of a server's list that the client may use, by the names that it gets. Of two with one name the first counts.
     fn usable<'i>(&self, peer: &McpPeer, kind: ItemKind, items: &'i McpItems) -> BTreeMap<String, Item<'i>> {
-        let rules = peer.rules(kind.access());
         let mut found: BTreeMap<String, Item<'i>> = BTreeMap::new();
-        let read = items.iter().filter_map(|item| Some((item, Item::read(&item.text, kind)?)));
-        let is_approved = |item: &McpItem, name: &str| {
-            kind != ItemKind::Tool || peer.server.approval(name, || item.hash()) == Approval::Good
-        };
-        let usable = read.filter(|(listed, item)| {
-            rules.allows(&item.own_name, item.only_reads) && is_approved(listed, &item.own_name)
-        });
-        for (_, mut item) in usable {
-            item.name = match (kind.is_named(), self.is_prefixed) {
-                (true, true) => names::prefixed(&peer.server.slug, &item.own_name),
-                (true, false) => names::plain(&item.own_name),
-                (false, _) => item.own_name.clone(),
-            };
-            found.entry(item.name.clone()).or_insert(item);
+        for (listed, mut item) in items.iter().filter_map(|item| Some((item, Item::read(&item.text, kind)?)))
+        {
+            if may_use(peer, kind, listed, &item) {
+                item.name = self.name_for_client(peer, kind, &item.own_name);
+                found.entry(item.name.clone()).or_insert(item);
+            }
         }
         found
     }
+
+    /// The item of a server's list that the client calls by this name, if it may use it.
+    fn named<'i>(&self, peer: &McpPeer, kind: ItemKind, items: &'i McpItems, name: &str) -> Option<Item<'i>> {
+        let is_named = |item: &Item<'_>| self.name_for_client(peer, kind, &item.own_name) == name;
+        first_usable(items, kind, is_named, |listed, item| may_use(peer, kind, listed, item))
+    }
+
+    /// What the client calls an item of a server.
+    fn name_for_client(&self, peer: &McpPeer, kind: ItemKind, own_name: &str) -> String {
+        match (kind.is_named(), self.is_prefixed) {
+            (true, true) => names::prefixed(&peer.server.slug, own_name),
+            (true, false) => names::plain(own_name),
+            (false, _) => own_name.to_owned(),
+        }
+    }
+}
+
+/// Whether a client may use an item of a server: by the rules of `access`, and because its definition is approved.
+fn may_use(peer: &McpPeer, kind: ItemKind, listed: &McpItem, item: &Item<'_>) -> bool {
+    let is_approved =
+        || kind != ItemKind::Tool || peer.server.approval(&item.own_name, || listed.hash()) == Approval::Good;
+    peer.rules(kind.access()).allows(&item.own_name, item.only_reads) && is_approved()
+}
+
+/// The first item that is meant and may be used. Whether it may is found out for those alone that are meant.
+fn first_usable<'i>(
+    items: &'i [McpItem],
+    kind: ItemKind,
+    is_named: impl Fn(&Item<'_>) -> bool,
+    may_use: impl Fn(&McpItem, &Item<'_>) -> bool,
+) -> Option<Item<'i>> {
+    let read = items.iter().filter_map(|listed| Some((listed, Item::read(&listed.text, kind)?)));
+    let mut named = read.filter(|(_, item)| is_named(item));
+    named.find(|(listed, item)| may_use(listed, item)).map(|(_, item)| item)
 }
 
 /// Whether a URI has one spelling alone, so that a rule of `access` and the server mean the same by it.
@@ -396,6 +432,29 @@ mod tests {
         ] {
             assert!(!is_plain_uri(uri), "{uri}");
         }
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_first_that_may_be_used_counts_and_no_other_is_judged() {
+        let texts = [
+            r#"{"name":"other","description":"0"}"#,
+            r#"{"name":"a","description":"1"}"#,
+            r#"{"name":"a","name":"a","description":"no name"}"#,
+            r#"{"name":"a","description":"2"}"#,
+            r#"{"name":"a","description":"3"}"#,
+        ];
+        let items: Vec<McpItem> = texts.map(McpItem::new).into();
+        let judged = std::cell::RefCell::new(Vec::new());
+        let find = |name: &str| {
+            let may_use = |listed: &McpItem, _: &Item<'_>| {
+                judged.borrow_mut().push(listed.text.to_string());
+                !listed.text.contains('1')
+            };
+            first_usable(&items, ItemKind::Tool, |item| item.own_name == name, may_use)
+        };
+        assert_eq!(find("a").unwrap().written(ItemKind::Tool), r#"{"name":"","description":"2"}"#);
+        assert_eq!(judged.take(), [texts[1], texts[3]]);
+        assert!(find("none").is_none() && judged.take().is_empty());
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod access;
 mod call;
 mod catalog;
 mod peer;
+mod watch;
 
 pub use call::{McpAnswer, McpCall, call_mcp};
 pub use catalog::{FoundItem, ItemKind, McpCatalog, NotFound};
 pub use peer::McpPeer;
+pub(in crate::engine) use watch::McpWatch;

@@ -8,19 +8,24 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use knowledge::provider::key::bearer;
 use knowledge::provider::token_exchange::Credentials;
 use memory::net::outbound::side_http::SideRequest;
-use memory::state::mcp_sessions::{McpItem, McpItems, McpList, McpSession, McpUpstream};
+use memory::state::mcp_sessions::{
+    ListPurpose, McpFetch, McpItem, McpItems, McpList, McpSession, McpUpstream,
+};
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
 use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::mpsc;
 use words::api::mcp::definition::canonical;
 use words::api::mcp::envelope::{own_info, own_params, request};
 use words::api::mcp::era::{
     METHOD_HEADER, McpEra, NAME_HEADER, SESSION_HEADER, STATELESS, VERSION_HEADER, WITH_SESSIONS, encoded,
 };
 use words::api::mcp::reply::{McpReply, member};
+use words::api::mcp::stream::ServerRequest;
 use words::json::Json;
 
 /// How long a server may take for one request of the gateway's own.
@@ -101,13 +106,14 @@ impl McpPeer {
     ) -> Result<Arc<McpSession>, String> {
         let cell = self.upstream.session(Instant::now());
         let opening = cell.get_or_init(|| async {
+            let began = Instant::now();
             let opened = self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message);
-            (Instant::now(), opened)
+            McpFetch::new(began, Instant::now(), opened)
         });
-        opening.await.1.clone()
+        opening.await.found.clone()
     }
 
-    /// Its items of a list that is not older than `max_age`.
+    /// Its items of a list that is not older than `max_age`. `purpose`: whether others wait for this server with it.
     ///
     /// # Errors
     /// Why it has none.
@@ -117,13 +123,16 @@ impl McpPeer {
         snapshot: &Arc<SettingsSnapshot>,
         list: McpList,
         max_age: Duration,
+        purpose: ListPurpose,
     ) -> Result<McpItems, String> {
-        let cell = self.upstream.list(list, max_age, Instant::now());
+        let cell = self.upstream.list(list, max_age, purpose, Instant::now());
         let fetching = cell.get_or_init(|| async {
+            let began = Instant::now();
             let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
-            (Instant::now(), fetched.unwrap_or_else(|_| Err("it takes too long".to_owned())))
+            let fetched = fetched.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+            McpFetch::new(began, Instant::now(), fetched)
         });
-        fetching.await.1.clone()
+        fetching.await.found.clone()
     }
 
     async fn fetch(
@@ -325,6 +334,25 @@ impl McpPeer {
             // Whether the server takes it changes nothing.
             let _ = peer.post(&engine, &snapshot, &session, METHOD, body.into_bytes()).await;
         });
+    }
+
+    /// Responds to what the server requests while it carries out a call, for as long as it is awaited: a server that is told at once that its
+    /// client cannot be asked can end its call.
+    pub(super) async fn refuse_requests(
+        &self,
+        engine: &Engine,
+        snapshot: &Arc<SettingsSnapshot>,
+        session: &McpSession,
+        mut requests: mpsc::Receiver<ServerRequest>,
+    ) -> Infallible {
+        while let Some(request) = requests.recv().await {
+            // Those of the stateless era request nothing so: their results say what they need.
+            if session.era == McpEra::Sessions {
+                // A server that does not take it waits on, and its call ends with the timeout.
+                let _ = self.post(engine, snapshot, session, "", request.refusal()).await;
+            }
+        }
+        std::future::pending().await
     }
 
     async fn post(

@@ -13,3 +13,4 @@ pub mod param_headers;
 pub mod protected_resource;
 pub mod reply;
 pub mod search;
+pub mod stream;

@@ -43,7 +43,7 @@ impl McpReply {
     }
 
     /// `None`: it is a request or a notification.
-    fn of(text: &str, id: &str) -> Option<Result<Self, &'static str>> {
+    pub(super) fn of(text: &str, id: &str) -> Option<Result<Self, &'static str>> {
         let members = Json::members(text)?;
         let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, json)| json);
         let reply = match (member("result"), member("error")) {

@@ -1,0 +1,129 @@
+//! An MCP server of a test, up to 2025-11-25, whose calls are streams: it requests something of its client while it carries out a call, and
+//! may leave the stream open behind its response.
+//!
+//! Raw HTTP. What a call does is in its arguments: `requests` are the methods that it requests, one after the other; `text` is in its result,
+//! so many `times`; with `ends` it ends its stream.
+
+use super::mcp_fake::{body, http, result};
+use super::message::Message;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+const SESSION: &str = "s-1";
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A listening server, with the tool `work`.
+pub(crate) struct McpStreaming {
+    port: u16,
+    state: Arc<State>,
+}
+
+struct State {
+    /// The responses of clients, as they were posted within the session.
+    responses: watch::Sender<Vec<Value>>,
+    /// Streams that are not closed.
+    open: AtomicUsize,
+}
+
+impl McpStreaming {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State { responses: watch::Sender::default(), open: AtomicUsize::new(0) });
+        let served = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&served)));
+            }
+        });
+        Self { port, state }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// What clients have responded with.
+    pub(crate) fn responses(&self) -> Vec<Value> {
+        self.state.responses.borrow().clone()
+    }
+
+    /// How many streams of calls are not closed.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.state.open.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(mut stream: TcpStream, state: Arc<State>) {
+    let mut buffer = Vec::new();
+    loop {
+        while let Some((message, length)) = Message::parse(&buffer, false) {
+            buffer.drain(..length);
+            let sent = body(&message);
+            if sent["method"] == "tools/call" {
+                state.open.fetch_add(1, Ordering::SeqCst);
+                // Without it the client has closed the stream.
+                let _ = carry_out(&mut stream, &sent, &state).await;
+                state.open.fetch_sub(1, Ordering::SeqCst);
+                return;
+            }
+            if stream.write_all(&reply(&message, &sent, &state)).await.is_err() {
+                return;
+            }
+        }
+        if !matches!(stream.read_buf(&mut buffer).await, Ok(count) if count > 0) {
+            return;
+        }
+    }
+}
+
+/// The response to what is no call.
+fn reply(message: &Message, sent: &Value, state: &State) -> Vec<u8> {
+    let json = |text: &str, headers: &str| http("200 OK", headers, "application/json", text);
+    let tools = json!({"tools": [{"name": "work", "inputSchema": {"type": "object"}}]});
+    let about = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "streaming", "version": "1"}});
+    match sent["method"].as_str() {
+        Some("initialize") => json(&result(&sent["id"], &about), &format!("mcp-session-id: {SESSION}\r\n")),
+        Some("tools/list") => json(&result(&sent["id"], &tools), ""),
+        Some("server/discover") => http("400 Bad Request", "", "text/plain", "no"),
+        None if message.header("mcp-session-id") == Some(SESSION) => {
+            state.responses.send_modify(|responses| responses.push(sent.clone()));
+            http("202 Accepted", "", "application/json", "")
+        }
+        _ => http("202 Accepted", "", "application/json", ""),
+    }
+}
+
+async fn carry_out(stream: &mut TcpStream, sent: &Value, state: &State) -> std::io::Result<()> {
+    let arguments = &sent["params"]["arguments"];
+    stream.write_all(HEAD.as_bytes()).await?;
+    let mut responses = state.responses.subscribe();
+    for (number, method) in arguments["requests"].as_array().into_iter().flatten().enumerate() {
+        let request = json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": {}});
+        stream.write_all(event(&request.to_string()).as_bytes()).await?;
+        responses.wait_for(|responses| responses.len() > number).await.unwrap();
+    }
+    let times = arguments["times"].as_u64().unwrap_or(1) as usize;
+    let text = arguments["text"].as_str().unwrap_or_default().repeat(times);
+    let content = json!({"content": [{"type": "text", "text": text}]});
+    stream.write_all(event(&result(&sent["id"], &content)).as_bytes()).await?;
+    if arguments["ends"] == true {
+        return stream.write_all(b"0\r\n\r\n").await;
+    }
+    // A late message, which is nobody's.
+    stream.write_all(event(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#).as_bytes()).await?;
+    let mut rest = [0; 64];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+/// An event, as a chunk of a body.
+fn event(data: &str) -> String {
+    let event = format!("event: message\ndata: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
