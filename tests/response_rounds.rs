@@ -206,8 +206,7 @@ async fn a_call_waits_for_approval() {
     let sent = body(&provider.received().pop().unwrap())["input"].clone();
     assert_eq!(sent[2]["output"], "Error: The user has refused this call.");
     assert_eq!(server.received("tools/call").len(), 2);
-    let unknown =
-        json!([{"type": "mcp_approval_response", "approval_request_id": "mcpr_x", "approve": true}]);
+    let unknown = json!([{"type": "mcp_approval_response", "approval_request_id": "mcpr_00aa11_2_c9", "approve": true}]);
     assert_eq!(respond(&gateway, &provider, &request(false, "always", &unknown)).await.status(), 400);
 }
 
@@ -258,4 +257,62 @@ async fn a_stream_of_rounds_has_one_id_from_which_the_next_goes_on() {
         data(text.as_bytes()).iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted() && text.contains("response.mcp_call.failed"), "{text}");
     assert_eq!(server.received("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn each_approval_is_for_the_call_of_its_item() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let provider = responses_model().await;
+    // Two requests, whose calls have one id for the model.
+    let mut input = Vec::new();
+    for text in ["one", "two"] {
+        let user = json!([{"role": "user", "content": text}]);
+        let answer: Value =
+            respond(&gateway, &provider, &request(false, "always", &user)).await.json().await.unwrap();
+        let mut waiting = answer["output"][2].clone();
+        waiting["arguments"] = json!({ "path": text }).to_string().into();
+        input.push(waiting);
+    }
+    assert_ne!(input[0]["id"], input[1]["id"]);
+    input.push(
+        json!({"type": "mcp_approval_response", "approval_request_id": input[1]["id"], "approve": true}),
+    );
+    // One of the provider's own.
+    input.push(json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_682d498e3bd4819196a0ce16", "approve": true}));
+    let answer: Value =
+        respond(&gateway, &provider, &request(false, "always", &json!(input))).await.json().await.unwrap();
+    assert_eq!(answer["output"][1]["arguments"], r#"{"path":"two"}"#, "{answer}");
+    assert_eq!(body(&server.received("tools/call")[0])["params"]["arguments"]["path"], "two");
+    let sent = body(&provider.received().pop().unwrap())["input"].clone();
+    let sent = sent.as_array().unwrap();
+    assert!(sent.iter().any(|item| item["type"] == "mcp_approval_response"), "{sent:?}");
+    let output = |text: &str| {
+        sent.iter().filter(|item| item["output"].as_str().is_some_and(|output| output.contains(text))).count()
+    };
+    assert_eq!((output("not approved"), output("two")), (1, 1), "{sent:?}");
+}
+
+#[tokio::test]
+async fn results_that_no_round_was_sent_go_with_the_next_request() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let provider = Provider::start(|_| {
+        let call = |id: &str, name: &str| json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": name, "arguments": "{}"});
+        json_response(&json!({"id": "resp_a", "object": "response", "status": "completed", "created_at": 1, "model": "m",
+            "output": [call("c1", "files__echo"), call("c2", "mine")], "tools": []}))
+    })
+    .await;
+    let mut first = request(false, "never", &json!("Both."));
+    first["store"] = json!(true);
+    let answer: Value = respond(&gateway, &provider, &first).await.json().await.unwrap();
+    assert_eq!(kinds(&answer), ["mcp_list_tools", "mcp_call", "function_call"], "{answer}");
+    let own = json!({"type": "function_call_output", "call_id": "c2", "output": "mine"});
+    let next = json!({"model": "m", "input": [own], "previous_response_id": "resp_a"});
+    assert_eq!(respond(&gateway, &provider, &next).await.status(), 200);
+    let sent = body(&provider.received().pop().unwrap());
+    let ids: Vec<&Value> = sent["input"].as_array().unwrap().iter().map(|item| &item["call_id"]).collect();
+    assert_eq!((ids, &sent["previous_response_id"]), (vec![&json!("c1"), &json!("c2")], &json!("resp_a")));
 }

@@ -268,8 +268,12 @@ async fn a_round_that_breaks_is_not_gone_on_with() {
     let called = chunk(&json!({"role": "assistant", "tool_calls": ECHO()}), &Value::Null);
     let error = json!({"error": {"message": "overloaded", "type": "server_error"}});
     let length = chunk(&json!({}), &json!("length"));
+    // As OpenRouter ends a stream that breaks.
+    let mut broken = chunk(&json!({"content": ""}), &json!("error"));
+    broken["error"] = json!({"code": 502, "message": "gone"});
     for (events, end) in [
         (vec![called.clone(), error], ""),
+        (vec![called.clone(), broken], "data: [DONE]\n\n"),
         (vec![called.clone()], ""),
         (vec![called, length], "data: [DONE]\n\n"),
     ] {

@@ -7,20 +7,29 @@ use super::header_edit::{HeaderCase, edit_response_headers};
 use super::{keep_alive, response_headers};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use pingora_core::protocols::http::HttpTask;
 use words::api::operation::Operation;
 use words::error::Error;
 
-fn header(status: StatusCode, headers: &HeaderMap, length: Option<usize>) -> Result<HttpTask, Error> {
+/// `length`: of the body, bytes; `None`: it is sent in chunks, to clients that can read them.
+fn header(
+    status: StatusCode,
+    headers: &HeaderMap,
+    length: Option<usize>,
+    is_http10: bool,
+) -> Result<HttpTask, Error> {
     let mut header = response_headers::new_header(status)?;
     edit_response_headers(&mut header, HeaderCase::Lower, |out| {
         let is_kept = |name: &_| ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name);
         for (name, value) in headers.iter().filter(|(name, _)| is_kept(*name)) {
             out.append(name.clone(), value.clone());
         }
-        if let Some(length) = length {
-            out.insert(CONTENT_LENGTH, length.into());
+        match length {
+            Some(length) => drop(out.insert(CONTENT_LENGTH, length.into())),
+            // Without chunks the end of a stream could not be told from a cut.
+            None if !is_http10 => drop(out.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))),
+            None => {}
         }
     });
     Ok(HttpTask::Header(Box::new(header), false))
@@ -36,7 +45,7 @@ pub async fn send_whole<D: Downstream>(
     headers: &HeaderMap,
     body: Vec<u8>,
 ) -> Result<(), Error> {
-    let header = header(status, headers, Some(body.len()))?;
+    let header = header(status, headers, Some(body.len()), false)?;
     downstream.send(vec![header, HttpTask::Body(Some(Bytes::from(body)), true)]).await
 }
 
@@ -48,8 +57,9 @@ pub async fn begin<D: Downstream>(
     downstream: &mut D,
     status: StatusCode,
     headers: &HeaderMap,
+    is_http10: bool,
 ) -> Result<(), Error> {
-    downstream.send(vec![header(status, headers, None)?]).await
+    downstream.send(vec![header(status, headers, None, is_http10)?]).await
 }
 
 /// Sends a part of a stream, and leaves nothing in `out`.

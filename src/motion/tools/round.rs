@@ -163,7 +163,8 @@ impl Relay<'_, '_> {
                 return Err(Error::invalid_response("The provider's response is no stream.", "content-type"));
             }
             if downstream.sent_status().is_none() {
-                own_response::begin(downstream, status, &self.run.client_headers(headers)).await?;
+                let headers = self.run.client_headers(headers);
+                own_response::begin(downstream, status, &headers, self.run.is_http10).await?;
             }
         }
         if own_response::is_heartbeat(chunk) {

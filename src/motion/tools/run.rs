@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use words::api::body::Body;
+use words::api::error_body::ErrorView;
 use words::api::operation::Operation;
 use words::api::tool_rounds::{
     ChatConversation, McpEntry, ResponsesConversation, RoundCall, RoundResult, Rounds,
 };
 use words::api::trace::TraceParent;
-use words::error::Error;
-use words::json::Json;
+use words::error::{Error, Kind};
 
 /// How many calls of a round run at a time.
 const CALLS_AT_A_TIME: usize = 8;
@@ -45,6 +45,8 @@ pub(super) struct Run<'a> {
     pub uri: Uri,
     /// The client's.
     pub headers: HeaderMap,
+    /// Whether the client cannot read chunks.
+    pub is_http10: bool,
     /// Becomes true when the client leaves.
     pub leaves: watch::Sender<bool>,
 }
@@ -92,12 +94,28 @@ pub async fn run<D: Downstream>(
         address: downstream.peer_address(),
         uri,
         headers,
+        is_http10: ctx.reply.is_http10,
         leaves: watch::Sender::new(false),
     };
     let max_rounds = ctx.snapshot.settings.mcp.max_rounds;
     let heartbeat = ctx.snapshot.settings.time_limits.heartbeat_interval();
     let bounds = Bounds { max_rounds, max_calls, is_streamed, heartbeat };
-    run_rounds(run, downstream, ctx, &listed, rounds, bounds).await
+    let mut rounds = rounds;
+    let ran = run_rounds(run, downstream, ctx, &listed, &mut *rounds, bounds).await;
+    let Err(error) = ran else { return Ok(()) };
+    if error.kind != Kind::ClientClosed {
+        // A refusal of the gateway's own, which no round has in its record.
+        ctx.record.source = RecordSource::Engine;
+        if downstream.sent_status().is_some() {
+            let mut out = Vec::new();
+            let view = ErrorView::from(&error).with_request_id(&ctx.span.trace_id);
+            rounds.fail_stream(&view.body(ctx.api.dialect), &mut out);
+            own_response::end(downstream, out).await?;
+            ctx.failure = Some(error);
+            return Ok(());
+        }
+    }
+    Err(error)
 }
 
 /// Lists the servers as long as the client waits.
@@ -129,7 +147,7 @@ async fn run_rounds<D: Downstream>(
     downstream: &mut D,
     ctx: &mut RequestContext,
     listed: &Listed,
-    mut rounds: Box<dyn Rounds>,
+    rounds: &mut dyn Rounds,
     bounds: Bounds,
 ) -> Result<(), Error> {
     // From here on each round and each call has its own record.
@@ -141,7 +159,7 @@ async fn run_rounds<D: Downstream>(
     loop {
         let allowed = if number < bounds.max_rounds { bounds.max_calls.saturating_sub(called) } else { 0 };
         let calls = Calls { run: &run, listed, allowed, heartbeat: bounds.heartbeat };
-        called += calls.make(downstream, ctx, &mut *rounds, &mut out).await?;
+        called += calls.make(downstream, ctx, rounds, &mut out).await?;
         if rounds.is_over() {
             break;
         }
@@ -154,9 +172,9 @@ async fn run_rounds<D: Downstream>(
         ctx.load.held.set(rounds.size() * 2)?;
         let body = rounds.request(is_last);
         let ended = if bounds.is_streamed {
-            round::streamed(&run, downstream, number, body, &mut *rounds).await?
+            round::streamed(&run, downstream, number, body, rounds).await?
         } else {
-            round::whole(&run, downstream, number, body, &mut *rounds).await?
+            round::whole(&run, downstream, number, body, rounds).await?
         };
         match ended {
             Ended::Good(status, headers) => last = (status, headers),
@@ -166,7 +184,7 @@ async fn run_rounds<D: Downstream>(
     if let Some(ids) = rounds.response_ids() {
         // What goes on from the response goes on from its last round.
         let kept = &run.planner.engine.shared.kept_items;
-        kept.insert(run.client.id.as_deref(), &ids.shown, Json::from_value(&ids.last).get().to_owned());
+        kept.insert(run.client.id.as_deref(), &ids.shown, ids.kept());
     }
     if bounds.is_streamed {
         rounds.close_stream(&mut out);

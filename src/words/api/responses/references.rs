@@ -4,6 +4,7 @@
 
 use crate::api::body::{Body, Edit};
 use crate::error::Error;
+use crate::json::splice::Object;
 use crate::json::{JsonStr, values};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -31,11 +32,15 @@ struct Reference<'a> {
 /// # Errors
 /// 400 that names the reference with which they are too many.
 pub fn with_kept_items(body: &Body, kept: impl Fn(&str) -> Option<Arc<str>>) -> Result<Option<Bytes>, Error> {
-    let previous = last_round(body, &kept);
-    let mut edits: Vec<Edit<'_>> =
-        previous.iter().map(|id| Edit::Set("previous_response_id", Cow::Borrowed(id))).collect();
+    let Some(continued) = after_rounds(body, &kept) else { return filled(body, &kept) };
+    let body = Body::parse(continued.clone()).map_err(|why| Error::bad_request(why.to_string()))?;
+    Ok(Some(filled(&body, &kept)?.unwrap_or(continued)))
+}
+
+/// The body with kept items in place of their references, if it has any.
+fn filled(body: &Body, kept: &impl Fn(&str) -> Option<Arc<str>>) -> Result<Option<Bytes>, Error> {
     let input = body.value("input").filter(|input| memchr::memmem::find(input, b"item_reference").is_some());
-    let Some(input) = input else { return Ok(previous.is_some().then(|| body.edit(&edits))) };
+    let Some(input) = input else { return Ok(None) };
     let items: Vec<&RawValue> = serde_json::from_slice(input).unwrap_or_default();
     let mut list = String::from("[");
     let mut bytes = 0;
@@ -60,14 +65,28 @@ pub fn with_kept_items(body: &Body, kept: impl Fn(&str) -> Option<Arc<str>>) -> 
         list.push_str(&json);
     }
     list.push(']');
-    edits.extend((bytes > 0).then_some(Edit::Set("input", Cow::Owned(list))));
-    Ok((!edits.is_empty()).then(|| body.edit(&edits)))
+    Ok((bytes > 0).then(|| body.edit(&[Edit::Set("input", Cow::Owned(list))])))
 }
 
-/// The response that the provider goes on from, where the one that the client names was made in rounds (`tool_rounds`): JSON text.
-fn last_round(body: &Body, kept: &impl Fn(&str) -> Option<Arc<str>>) -> Option<Arc<str>> {
-    let last = kept(&body.text("previous_response_id")?)?;
-    last.starts_with('"').then_some(last)
+/// The body where the response that it goes on from was made in rounds (`tool_rounds`): the provider goes on from the last one, and gets what
+/// came after it.
+fn after_rounds(body: &Body, kept: &impl Fn(&str) -> Option<Arc<str>>) -> Option<Bytes> {
+    let kept = kept(&body.text("previous_response_id")?)?;
+    let kept = Object::read(&kept)?;
+    let last = kept.json_of("previous_response_id")?;
+    let unsent = kept.json_of("items")?.strip_suffix(']')?;
+    let input = body.raw("input").unwrap_or("[]").trim();
+    let items = match input.strip_prefix('[') {
+        Some(items) => items.to_owned(),
+        None => format!("{{\"type\":\"message\",\"role\":\"user\",\"content\":{input}}}]"),
+    };
+    let is_empty = unsent == "[" || items.trim_start().starts_with(']');
+    let comma = if is_empty { "" } else { "," };
+    let mut edits = vec![Edit::Set("previous_response_id", Cow::Borrowed(last))];
+    if unsent != "[" {
+        edits.push(Edit::Set("input", Cow::Owned(format!("{unsent}{comma}{items}"))));
+    }
+    Some(body.edit(&edits))
 }
 
 /// The id of the item that an item refers to, if it is a reference.
@@ -81,11 +100,11 @@ fn referred(item: &RawValue) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
 
-    fn filled(text: &'static str) -> Option<String> {
+    fn filled_text(text: &'static str) -> Option<String> {
         let body = Body::parse(text.as_bytes().into()).unwrap();
         let kept = |id: &str| id.starts_with("rs_").then(|| format!("{{\"kept\":{id:?}}}").into());
-        let filled = with_kept_items(&body, kept).unwrap();
-        filled.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        let found = with_kept_items(&body, kept).unwrap();
+        found.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     #[test]
@@ -95,10 +114,10 @@ mod tests {
             r#"{"model":"item_reference"}"#,
             r#"{"input":[{"type":"item_reference","id":"other"},{"type":"function_call","id":"rs_1"}]}"#,
         ] {
-            assert_eq!(filled(untouched), None, "{untouched}");
+            assert_eq!(filled_text(untouched), None, "{untouched}");
         }
         assert_eq!(
-            filled(
+            filled_text(
                 r#"{"input":[{"role":"user","content":"a"},{"type":"item_reference","id":"rs_1"},{"id":"x","type":"item_reference"},{"id":"rs_1","type":"item_reference"}],"n":1}"#
             )
             .as_deref(),
@@ -110,14 +129,22 @@ mod tests {
 
     #[test]
     fn a_response_of_rounds_goes_on_from_its_last() {
-        let body = Body::parse(r#"{"previous_response_id":"resp_1","input":"a"}"#.as_bytes().into()).unwrap();
-        let of = |kept: Option<&str>| {
-            let kept = kept.map(Arc::<str>::from);
-            with_kept_items(&body, |id| kept.clone().filter(|_| id == "resp_1")).unwrap()
+        let of = |input: &str, kept: &str| {
+            let body = format!("{{\"previous_response_id\":\"resp_1\",\"input\":{input}}}");
+            let body = Body::parse(body.into()).unwrap();
+            let kept: Arc<str> = kept.into();
+            let found = with_kept_items(&body, |id| (id == "resp_1").then(|| Arc::clone(&kept))).unwrap();
+            found.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
         };
-        assert_eq!(of(Some("\"resp_3\"")).unwrap(), r#"{"previous_response_id":"resp_3","input":"a"}"#);
-        assert_eq!(of(Some("{}")), None);
-        assert_eq!(of(None), None);
+        let last = r#"{"previous_response_id":"resp_3","items":[]}"#;
+        let wanted = r#"{"previous_response_id":"resp_3","input":"a"}"#;
+        assert_eq!(of("\"a\"", last).as_deref(), Some(wanted));
+        let unsent = r#"{"previous_response_id":"resp_3","items":[{"call_id":"c"}]}"#;
+        let wanted = r#"{"previous_response_id":"resp_3","input":[{"call_id":"c"},{"x":1}]}"#;
+        assert_eq!(of("[{\"x\":1}]", unsent).as_deref(), Some(wanted));
+        assert!(of("\"a\"", unsent).unwrap().contains(r#"[{"call_id":"c"},{"type":"message""#));
+        assert!(of("[]", unsent).unwrap().contains(r#""input":[{"call_id":"c"}]"#));
+        assert_eq!(of("\"a\"", r#"{"id":"x"}"#), None);
     }
 
     #[test]

@@ -223,20 +223,27 @@ impl ChatConversation {
         self.begin_chunk(root, &mut splice);
         let delta = choice.inner("delta");
         self.stream.sum.add(choice.json_of("delta").unwrap_or_default());
-        let mut shows = choice.get("logprobs").is_some_and(|value| !value.is_null());
+        let has_error = root.get("error").is_some_and(|error| !error.is_null());
+        if has_error {
+            self.stream.end = StreamEnd::Cut;
+        }
+        let mut shows = has_error || choice.get("logprobs").is_some_and(|value| !value.is_null());
         if let Some(delta) = &delta {
             shows |= self.take_delta(delta, &mut splice);
         }
         if let Some(reason) = choice.string("finish_reason") {
-            self.stream.end = if is_cut(&reason) { StreamEnd::Cut } else { StreamEnd::Finished };
+            let is_good = !is_cut(&reason) && self.stream.end != StreamEnd::Cut;
+            self.stream.end = if is_good { StreamEnd::Finished } else { StreamEnd::Cut };
             let by_index = &self.stream.by_index;
             let calls_own = by_index.iter().any(|(_, caller)| *caller == Caller::Gateway);
-            let calls_others = by_index.iter().any(|(_, caller)| *caller != Caller::Gateway);
-            if !is_cut(&reason) && self.goes_on(calls_own, calls_others) {
+            // A call without a name is not the gateway's.
+            let calls_others = by_index.iter().any(|(_, caller)| *caller != Caller::Gateway)
+                || !self.stream.unnamed.is_empty();
+            if is_good && self.goes_on(calls_own, calls_others) {
                 splice.replace(choice, "finish_reason", "null");
             } else {
                 shows = true;
-                if calls_own && !calls_others && !is_cut(&reason) {
+                if calls_own && !calls_others && is_good {
                     splice.replace(choice, "finish_reason", "\"stop\"");
                 }
             }
@@ -367,7 +374,7 @@ fn with_index(text: &str, index: u64) -> String {
 
 /// Whether a model was stopped before it had said all.
 fn is_cut(finish_reason: &str) -> bool {
-    matches!(finish_reason, "length" | "content_filter")
+    matches!(finish_reason, "length" | "content_filter" | "error")
 }
 
 /// The calls of a message.

@@ -21,6 +21,7 @@ pub use result_text::RoundResult;
 pub use tool::{ListedServer, RoundTool, RoundTools};
 
 use crate::error::Error;
+use crate::json::Json;
 use bytes::Bytes;
 
 /// A call that the model makes of a tool of the gateway's.
@@ -36,11 +37,26 @@ pub struct RoundCall {
     pub approval: Option<String>,
 }
 
-/// The response of the first round, whose id the client gets, and of the last, which has the whole conversation.
+/// What a provider that keeps responses goes on from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseIds {
+    /// Of the first round: the id that the client gets.
     pub shown: String,
+    /// Of the last round, which has the whole conversation.
     pub last: String,
+    /// What came after it: outputs of calls, as items separated by commas.
+    pub unsent: String,
+}
+
+impl ResponseIds {
+    /// As it is kept for the next request: JSON text (`responses::with_kept_items`).
+    pub fn kept(&self) -> String {
+        format!(
+            "{{\"previous_response_id\":{},\"items\":[{}]}}",
+            Json::from_value(&self.last).get(),
+            self.unsent
+        )
+    }
 }
 
 /// One request of a client, round by round with the model.

@@ -4,7 +4,7 @@
 //! The model sees functions. Each round is sent the whole conversation, so that every provider can go on with it. A round that calls a
 //! function of the client's, or a tool that waits for approval, is the last; what else it calls is called before the response ends.
 
-use super::input_items::{APPROVAL, CALL, InputItems, function_output, item, item_id};
+use super::input_items::{APPROVAL, CALL, InputItems, function_output, item, item_id, request_tag};
 use super::responses_stream::ItemStream;
 use super::tool::demands;
 use super::usage_sum::UsageSum;
@@ -42,6 +42,10 @@ pub struct ResponsesConversation {
     output: Vec<Option<String>>,
     /// Which call has which place in the output.
     places: Vec<(String, usize)>,
+    /// In the ids of this request's items.
+    tag: String,
+    /// Outputs of calls that no round was sent yet: items, separated by commas.
+    unsent: String,
     usage: UsageSum,
     calls: Vec<RoundCall>,
     round: u32,
@@ -89,11 +93,12 @@ impl ResponsesConversation {
         let output =
             lists.map(|(place, (label, tools))| Some(list_item(trace_id, place, label, &tools))).collect();
         Ok(Self {
-            body,
             choice,
             items,
             output,
             places: Vec::new(),
+            tag: request_tag(trace_id, &body),
+            unsent: String::new(),
             usage: UsageSum::default(),
             calls: approved,
             round: 0,
@@ -103,6 +108,7 @@ impl ResponsesConversation {
             last: String::new(),
             stream: ItemStream::default(),
             tools,
+            body,
         })
     }
 
@@ -152,7 +158,7 @@ impl ResponsesConversation {
             }
             ItemCaller::Waits(call) => {
                 self.is_over = true;
-                Some(self.approval_item(&call))
+                Some(self.approval_item(place, &call))
             }
             ItemCaller::Other => {
                 let kind = item.string("type").unwrap_or_default();
@@ -252,14 +258,14 @@ impl ResponsesConversation {
     }
 
     /// A call that the model has begun, as an item.
-    pub(super) fn begun_item(&self, call: &RoundCall) -> String {
-        self.item_of(self.round + 1, &RoundCall { arguments: String::new(), ..call.clone() }, None)
+    pub(super) fn begun_item(&self, place: usize, call: &RoundCall) -> String {
+        self.item_of(place, &RoundCall { arguments: String::new(), ..call.clone() }, None)
     }
 
-    fn approval_item(&self, call: &RoundCall) -> String {
+    fn approval_item(&self, place: usize, call: &RoundCall) -> String {
         let tool = self.tools.get(call.tool);
         item(&[
-            ("id", &item_id(APPROVAL, self.round + 1, &call.id)),
+            ("id", &item_id(APPROVAL, &self.tag, place, &call.id)),
             ("type", "mcp_approval_request"),
             ("arguments", &call.arguments),
             ("name", tool.map_or("", |tool| &tool.name)),
@@ -267,12 +273,12 @@ impl ResponsesConversation {
         ])
     }
 
-    /// A call of a round as an item; without a result it is under way.
-    fn item_of(&self, number: u32, call: &RoundCall, result: Option<&RoundResult>) -> String {
+    /// A call as an item at its place; without a result it is under way.
+    fn item_of(&self, place: usize, call: &RoundCall, result: Option<&RoundResult>) -> String {
         let tool = self.tools.get(call.tool);
         let mut out = Vec::new();
         let mut object = ObjectWriter::open(&mut out);
-        object.text("id", &item_id(CALL, number, &call.id));
+        object.text("id", &item_id(CALL, &self.tag, place, &call.id));
         object.text("type", "mcp_call");
         let status = match result {
             None => "in_progress",
@@ -285,19 +291,25 @@ impl ResponsesConversation {
             None => object.raw("approval_request_id", "null"),
         }
         object.text("arguments", &call.arguments);
-        let text_or_null = |object: &mut ObjectWriter<'_>, name: &'static str, is_error: bool| match result
-            .filter(|result| result.is_error == is_error)
-        {
-            Some(result) => object.text(name, &result.text),
-            None => object.raw(name, "null"),
-        };
-        text_or_null(&mut object, "error", true);
+        match result.filter(|result| result.is_error) {
+            Some(result) => object.raw("error", &tool_error(&result.text)),
+            None => object.raw("error", "null"),
+        }
         object.text("name", tool.map_or("", |tool| &tool.name));
-        text_or_null(&mut object, "output", false);
+        match result.filter(|result| !result.is_error) {
+            Some(result) => object.text("output", &result.text),
+            None => object.raw("output", "null"),
+        }
         object.text("server_label", tool.map_or("", |tool| &tool.label));
         object.close();
         String::from_utf8(out).unwrap_or_default()
     }
+}
+
+/// An error of a tool as OpenAI's libraries read it.
+fn tool_error(text: &str) -> String {
+    let content = item(&[("type", "text"), ("text", text)]);
+    format!("{{\"type\":\"mcp_tool_execution_error\",\"content\":[{content}]}}")
 }
 
 /// The tools of a server as an item.
@@ -334,14 +346,18 @@ impl Rounds for ResponsesConversation {
     }
 
     fn take_result(&mut self, call: &RoundCall, result: &RoundResult, out: &mut Vec<u8>) {
-        self.append(&function_output(&call.id, &result.for_model()));
-        // The round has ended by now; what was approved is of none.
-        let item = self.item_of(self.round, call, Some(result));
+        let output = function_output(&call.id, &result.for_model());
+        self.append(&output);
+        if !self.unsent.is_empty() {
+            self.unsent.push(',');
+        }
+        self.unsent.push_str(&output);
         let found = self.places.iter().position(|(id, _)| *id == call.id);
         let place = match found {
             Some(at) => self.places.swap_remove(at).1,
             None => self.reserve(),
         };
+        let item = self.item_of(place, call, Some(result));
         self.stream.call_ended(place, &item, result.is_error, out);
         if let Some(slot) = self.output.get_mut(place) {
             *slot = Some(item);
@@ -350,6 +366,7 @@ impl Rounds for ResponsesConversation {
 
     fn request(&mut self, is_last: bool) -> Bytes {
         self.is_last = is_last;
+        self.unsent.clear();
         let given = self.choice.as_deref().or(self.body.raw("tool_choice"));
         let choice = match (is_last, self.round) {
             (true, _) => Some("\"none\""),
@@ -408,9 +425,10 @@ impl Rounds for ResponsesConversation {
     }
 
     fn response_ids(&self) -> Option<ResponseIds> {
-        let shown = self.first_id.clone().filter(|_| self.round > 1)?;
+        let shown = self.first_id.clone()?;
         let last = Object::read(&self.last)?.string("id")?.into_owned();
-        (last != shown).then_some(ResponseIds { shown, last })
+        let unsent = self.unsent.clone();
+        (last != shown || !unsent.is_empty()).then_some(ResponseIds { shown, last, unsent })
     }
 
     fn size(&self) -> usize {

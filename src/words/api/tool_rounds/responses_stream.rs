@@ -246,7 +246,7 @@ fn first_shown(of: &mut ResponsesConversation, item: Option<&Object<'_>>, out: &
 }
 
 fn begin_call(of: &mut ResponsesConversation, call: &RoundCall, place: usize, out: &mut Vec<u8>) -> String {
-    let item = of.begun_item(call);
+    let item = of.begun_item(place, call);
     let id = Object::read(&item).and_then(|item| item.string("id").map(String::from)).unwrap_or_default();
     of.stream.added(place, &item, out);
     of.stream.step("response.mcp_call.in_progress", place, &id, &[], out);
