@@ -67,6 +67,8 @@ mod object_table;
 mod output;
 #[path = "main/price_commands.rs"]
 mod price_commands;
+#[path = "main/prompt_cache.rs"]
+mod prompt_cache;
 #[path = "main/read.rs"]
 mod read;
 #[path = "main/reload.rs"]
@@ -117,7 +119,10 @@ fn main() -> ExitCode {
         Command::Reload { pid } if hand_over::program_has_changed(pid) => hand_over::run_own_binary(pid),
         Command::Reload { pid } => reload::run(pid),
         Command::Upgrade { to, pid } => hand_over::run(to.as_deref(), pid),
-        Command::Explain { request, json } => explain::run(&file, &request, json),
+        Command::Explain { json, cache: Some(ids), connection, .. } => {
+            prompt_cache::run(&ids, json, &connection)
+        }
+        Command::Explain { request, json, .. } => explain::run(&file, &request, json),
         Command::Keys { command } => key_commands::run(&file, command),
         Command::Prices { command } => price_commands::run(&file, command),
         Command::Store { command } => store_commands::run(&file, command),

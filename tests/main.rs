@@ -138,6 +138,7 @@ mod passing_headers;
 mod policies;
 mod prefix_choice;
 mod prices;
+mod prompt_partings;
 mod prompt_slugs;
 mod prompts;
 mod prose;

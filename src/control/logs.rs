@@ -4,6 +4,7 @@ mod custom;
 mod export_file;
 mod exports;
 mod link_maker;
+mod prompt_cache;
 mod tail;
 
 use super::call::Call;
@@ -88,6 +89,15 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/logs/{id}", Access::Scope(&[Scope::LogsView]), "Reads a log by its id or trace id", |call| {
         Box::pin(read(call))
     }),
+    get(
+        "/v1/logs/{id}/prompt-cache",
+        Access::Scope(&[Scope::LogsView]),
+        "Compares the prompt of a request with that of an earlier one",
+        |call| Box::pin(prompt_cache::compare(call)),
+    )
+    .query(prompt_cache::QUERY)
+    .refusing_others()
+    .replies(Shape::Object(prompt_cache::REPLY)),
     post(
         "/v1/logs",
         Access::Scope(&[Scope::LogsWrite, Scope::CompletionsWrite]),
@@ -200,50 +210,62 @@ fn is_visible(call: &Call, keys: Option<&Vec<String>>, row: &Row) -> bool {
     }
 }
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let named = call.named().to_owned();
-    let ledger = ledger(&call)?;
+/// The log that a client names by its id, or the newest of its trace id.
+///
+/// # Errors
+/// 404: there is none that the client may see.
+async fn find(call: &Call, named: &str) -> Result<Row, Error> {
+    let ledger = ledger(call)?;
     let question = Question::Rows.of(call.own_workspace());
-    let by_id = match Uuid::try_parse(&named) {
+    let by_id = match Uuid::try_parse(named) {
         Ok(id) => ledger.run(question, READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,
         Err(_) => None,
     };
     let keys = call.visible_keys();
-    let row = match by_id.filter(|row| is_visible(&call, keys.as_ref(), row)) {
-        Some(row) => Some(row),
-        None => {
-            let mut values = Map::new();
-            values.insert("trace_id".to_owned(), Value::Array(vec![named.as_str().into()]));
-            let of_trace = filter(&call, &values)?;
-            ledger
-                .page(call.own_workspace(), of_trace, 0, MAX_TRACE)
-                .await
-                .map_err(refused)?
-                .rows
-                .into_iter()
-                .next()
-        }
-    };
-    let Some(row) = row else {
+    if let Some(row) = by_id.filter(|row| is_visible(call, keys.as_ref(), row)) {
+        return Ok(row);
+    }
+    let mut values = Map::new();
+    values.insert("trace_id".to_owned(), Value::Array(vec![named.into()]));
+    let of_trace = filter(call, &values)?;
+    let page = ledger.page(call.own_workspace(), of_trace, 0, MAX_TRACE).await.map_err(refused)?;
+    page.rows.into_iter().next().ok_or_else(|| {
         let message = format!("There is no log with the id or trace id {named:?} that this key may see.");
-        return Err(Error::not_found(message).with_unknown_name(&named));
-    };
-    let without_bodies = call.data_access().without_bodies;
+        Error::not_found(message).with_unknown_name(named)
+    })
+}
+
+/// How many bytes the bodies of a log take while they are unpacked and shown.
+fn bytes_of_bodies(call: &Call, row: &Row) -> usize {
     // Of the request and the response that were kept, as far as they were.
     let kept = usize::try_from(row.bytes_in.saturating_add(row.bytes_out)).unwrap_or(usize::MAX);
-    let kept = kept.saturating_add(MAX_HEADERS).min(call.snapshot.settings.logs.max_payload_bytes);
-    let _held = call.hold(if without_bodies { 0 } else { BODY_COPIES * kept })?;
+    BODY_COPIES * kept.saturating_add(MAX_HEADERS).min(call.snapshot.settings.logs.max_payload_bytes)
+}
+
+/// The bodies of a log, where they were kept. The caller holds their bytes.
+async fn kept_bodies(call: &Call, row: &Row) -> Result<Option<Map<String, Value>>, Error> {
+    // Bodies are the request's.
+    if row.kind != RowKind::Request {
+        return Ok(None);
+    }
+    let id = row.id;
+    let question = Question::Rows.of(call.own_workspace());
+    let packed = ledger(call)?.run(question, READ_TIMEOUT, move |store, _| store.payload(id)).await;
+    Ok(packed.map_err(refused)?.and_then(|bytes| memory::ledger::payload::read(&bytes)))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let named = call.named().to_owned();
+    let row = find(&call, &named).await?;
+    let question = Question::Rows.of(call.own_workspace());
     let of_row = row.clone();
-    let (attempts, payload) = ledger
-        .run(question, READ_TIMEOUT, move |store, _| {
-            // Bodies are the request's.
-            let is_request = of_row.kind == RowKind::Request;
-            let payload = if is_request { store.payload(of_row.id)? } else { None };
-            Ok((store.attempts(&of_row)?, payload))
-        })
+    let attempts = ledger(&call)?
+        .run(question, READ_TIMEOUT, move |store, _| store.attempts(&of_row))
         .await
         .map_err(refused)?;
-    let payload = payload.filter(|_| !without_bodies);
-    let payload = payload.and_then(|bytes| memory::ledger::payload::read(&bytes));
+    // Held as long as they are shown.
+    let without_bodies = call.data_access().without_bodies;
+    let _held = call.hold(if without_bodies { 0 } else { bytes_of_bodies(&call, &row) })?;
+    let payload = if without_bodies { None } else { kept_bodies(&call, &row).await? };
     Ok(Reply::from(log_view::whole(&row, &attempts, payload.as_ref())))
 }

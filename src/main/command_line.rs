@@ -97,7 +97,8 @@ pub enum Command {
         #[arg(long)]
         pid: Option<i32>,
     },
-    /// Say what would become of a request, without calling anyone; exits 1 when it would be refused.
+    /// Say what would become of a request, without calling anyone; exits 1 when it would be refused. With --cache: where the prompts of two
+    /// requests in the log of a running gateway part.
     Explain {
         /// A file with the request in JSON, or - for standard input.
         #[arg(long, value_name = "FILE", default_value = "-", value_hint = clap::ValueHint::FilePath)]
@@ -105,6 +106,11 @@ pub enum Command {
         /// Print the whole explanation in JSON, as POST /v1/explain does.
         #[arg(long)]
         json: bool,
+        /// Two requests, by their ids or trace ids.
+        #[arg(long, num_args = 2, value_names = ["EARLIER", "LATER"], conflicts_with = "request")]
+        cache: Option<Vec<String>>,
+        #[command(flatten)]
+        connection: Connection,
     },
     /// Make, list, rotate and revoke stored service keys, with or without a running gateway. Needs no provider's key. Run it as root
     /// or as the user of the gateway.

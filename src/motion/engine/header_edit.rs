@@ -18,6 +18,7 @@ pub(crate) const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-
 pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
 pub(crate) const COST_STATUS: HeaderName = HeaderName::from_static("x-gateway-cost-status");
 pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
+pub(crate) const REASON: HeaderName = HeaderName::from_static("x-gateway-target-reason");
 pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 

@@ -316,6 +316,12 @@ impl RecordBuilder {
         text
     }
 
+    /// Why the last target was picked, where there was another.
+    pub(crate) fn reason_text(&self) -> Option<&'static str> {
+        let reason = self.attempts.all.last()?.reason;
+        (reason != Reason::Only).then(|| reason.as_str())
+    }
+
     /// The number of retries as a header value, without an allocation in the common case.
     pub(crate) fn retries_text(&self) -> http::HeaderValue {
         match self.retries {

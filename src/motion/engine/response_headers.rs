@@ -26,7 +26,7 @@ use words::json::JsonStr;
 use words::json::splice::append_member;
 
 /// As many headers as are added to most responses.
-const MAX_ADDED: usize = 14;
+const MAX_ADDED: usize = 15;
 
 /// Adds the gateway's headers to a provider's final response, and prepares to observe its body.
 pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
@@ -111,6 +111,9 @@ pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext)
         }
         if ctx.record.shows_attempts() {
             header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
+            if let Some(reason) = ctx.record.reason_text() {
+                headers.insert(header_edit::REASON, HeaderValue::from_static(reason));
+            }
         }
         ctx.limits.add_headers(headers);
         let late = ctx.facts.lacks_reason.then_some(NO_REASON);

@@ -22,6 +22,7 @@ pub mod output_bounds;
 pub mod output_text;
 pub mod own_ids;
 pub mod part_members;
+pub mod prompt_parting;
 pub mod realtime;
 pub mod request_id;
 pub mod responses;
