@@ -92,7 +92,7 @@ fn routes() -> Vec<String> {
     let paths = document["paths"].as_object().unwrap();
     let of_ledger = |path: &&String| {
         let is_one = path.starts_with("/v1/analytics/") || path.starts_with("/v1/logs");
-        is_one && !path.contains("export") && **path != "/v1/logs/{id}"
+        is_one && !path.contains("export") && !path.starts_with("/v1/logs/{id}")
             // It does not end; `log_tail.rs` reads it.
             && **path != "/v1/logs/tail"
     };
@@ -171,6 +171,10 @@ async fn no_route_shows_what_belongs_to_another_workspace() {
         for id in [&log, &format!("{CANARY}-trace")] {
             assert_eq!(get(&gateway, ONE, &format!("/v1/logs/{id}")).await.0, 404);
             assert_eq!(get(&gateway, TWO, &format!("/v1/logs/{id}")).await.0, 200);
+            // Compared with itself, by whom may see it.
+            let compare = format!("/v1/logs/{id}/prompt-cache?after={id}");
+            assert_eq!(get(&gateway, ONE, &compare).await.0, 404);
+            assert_eq!(get(&gateway, TWO, &compare).await.0, 400);
         }
         let change = gateway.control_url() + "/v1/feedback/" + &feedback;
         for (key, wanted) in [(ONE, 404), (TWO, 200)] {

@@ -333,3 +333,40 @@ async fn a_client_that_leaves_ends_its_round() {
         assert_eq!(gateway.access_line(trace).await["error_code"], "caller_left");
     }
 }
+
+#[tokio::test]
+async fn an_explanation_names_the_servers_whose_tools_are_called() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let explain = async |label: &str| {
+        let body = chat(
+            false,
+            &json!({"tools": [{"type": "mcp", "server_label": label, "require_approval": "never"}]}),
+        );
+        let headers = json!({"x-gateway-provider": "anthropic", "authorization": "Bearer sk-callers-own"});
+        let call = gateway.control(reqwest::Method::POST, "/v1/explain");
+        let answer = call.json(&json!({"headers": headers, "body": body})).send().await.unwrap();
+        answer.json::<Value>().await.unwrap()
+    };
+    let explained = explain("files").await;
+    let note = explained["notes"][0].as_str().unwrap_or_default();
+    assert!(note.starts_with("the gateway calls the tools of files"), "{explained}");
+    assert_eq!(explained["problems"], json!([]), "{explained}");
+    assert!(!explained.to_string().contains("left out"), "{explained}");
+    let refused = explain("none").await;
+    assert_eq!(refused["problems"][0]["path"], "tools[0].server_label", "{refused}");
+    assert!(server.provider.received().is_empty(), "nobody is called");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_a_last_chunk() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let provider = chat_model(ECHO).await;
+    let call = chat_at(&gateway, &new_trace(), &provider.base_url(), &chat(true, &json!({})));
+    let response = call.send().await.unwrap();
+    assert_eq!(response.headers()["transfer-encoding"], "chunked");
+    assert!(response.text().await.unwrap().ends_with("data: [DONE]\n\n"));
+}

@@ -16,7 +16,9 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use judgment::route::admission::key_rules::KeyRules;
-use judgment::route::admission::{Plane, RequestHead, batch_provider, creates_own, depends_on_provider};
+use judgment::route::admission::{
+    Plane, RequestHead, batch_provider, creates_own, depends_on_provider, mcp_entries,
+};
 use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
 use judgment::route::explain::{Explanation, Rejection, explain};
@@ -43,6 +45,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::tool_rounds::without_entries;
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -229,7 +234,7 @@ impl ExplainContext<'_> {
         if parsed.assumes_json && head.endpoint.mode == RequestMode::Passthrough {
             notes.push("content-type: application/json was assumed, since no other is given".to_owned());
         }
-        let (explained, request) = match self.explained(&head, &parsed, &client) {
+        let (explained, request) = match self.explained(&head, &parsed, &client, &mut notes) {
             Ok((explained, request)) => (explained, Some(request)),
             Err(error) => {
                 let problems = Rejection::from_error(&error);
@@ -255,12 +260,50 @@ impl ExplainContext<'_> {
         request.take_names(&ModelNamer { snapshot: self.snapshot, client, headers, has_key_default })
     }
 
+    /// The body of the first round, where the gateway calls tools for the request: without them, since nobody is called for their list.
+    ///
+    /// # Errors
+    /// 400: a server is not there. 403: the client may call no tools.
+    fn first_round(
+        &self,
+        head: &RequestHead<'_>,
+        body: Option<Body>,
+        client: &ClientIdentity,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Body>, Error> {
+        let entries = mcp_entries(&head.endpoint, body.as_ref(), client)?;
+        let Some(body) = body else { return Ok(None) };
+        if entries.is_empty() {
+            return Ok(Some(body));
+        }
+        let stored = &self.snapshot.stored;
+        let servers = stored.mcp_servers(client.workspace);
+        for entry in &entries {
+            let is_server = servers.iter().any(|server| server.slug == entry.label);
+            if !is_server && stored.mcp_bundle(client.workspace, &entry.label).is_none() {
+                let at = format!("tools[{}].server_label", entry.place);
+                let message = format!("There is no MCP server {:?} here.", entry.label);
+                return Err(Error::invalid_request(at, message));
+            }
+        }
+        let labels: Vec<&str> = entries.iter().map(|entry| &*entry.label).collect();
+        notes.push(format!(
+            "the gateway calls the tools of {} for the model, in rounds: explained is the first one, without these tools",
+            labels.join(", ")
+        ));
+        let places: Vec<usize> = entries.iter().map(|entry| entry.place).collect();
+        let is_nested = head.endpoint.operation == Operation::ChatCompletions;
+        let bytes = without_entries(&body, &places, is_nested)?;
+        Body::parse(bytes).map(Some).map_err(|why| Error::internal(why.to_string()))
+    }
+
     /// `Err`: the request would be refused before its config is read.
     fn explained(
         &self,
         head: &RequestHead<'_>,
         parsed: &ParsedRequest,
         client: &Arc<ClientIdentity>,
+        notes: &mut Vec<String>,
     ) -> Result<(Explanation, Explained), Error> {
         head.check_origin()?;
         let plane = head.plane(client)?;
@@ -277,6 +320,7 @@ impl ExplainContext<'_> {
         if creates_own(&head.endpoint, body.as_ref()) {
             return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
         }
+        let body = self.first_round(head, body, client, notes)?;
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Uri, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, TokenShape, batch_provider,
-    creates_own, depends_on_provider,
+    creates_own, depends_on_provider, mcp_entries,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -155,7 +155,7 @@ async fn admit_request(
     if creates_own(&endpoint, body.as_ref()) {
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
-    let entries = mcp_entries(ctx, body.as_ref())?;
+    let entries = mcp_entries(&endpoint, body.as_ref(), &client)?;
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     if let Some(body) = body.take_if(|_| !entries.is_empty()) {
@@ -173,13 +173,6 @@ async fn admit_request(
     }
     let request = render_prompt(gateway, ctx, request).await?;
     plan_request(gateway, session, ctx, request).await
-}
-
-/// The MCP servers whose tools the gateway calls for this request.
-fn mcp_entries(ctx: &RequestContext, body: Option<&Body>) -> std::result::Result<Vec<McpEntry>, Error> {
-    let has_rounds = ctx.api.mode == RequestMode::Api
-        && matches!(ctx.api.operation, Operation::ChatCompletions | Operation::Responses);
-    body.filter(|_| has_rounds).map_or(Ok(Vec::new()), McpEntry::read_all)
 }
 
 /// The last steps: the plan of a request that goes to a provider.

@@ -20,6 +20,7 @@ pub mod meant;
 mod model_query;
 mod origin;
 mod own_files;
+mod own_tools;
 mod provider_tokens;
 mod realtime_paths;
 mod responses_socket;
@@ -32,6 +33,7 @@ pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use form_model::FormModel;
 pub use model_query::ModelQuery;
 pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provider, object_id};
+pub use own_tools::mcp_entries;
 pub use realtime_paths::TokenShape;
 
 use endpoint::takes;

@@ -3,11 +3,9 @@
 use crate::engine::mcp::{ItemKind, McpCatalog};
 use crate::engine::planner::Planner;
 use crate::engine::request_context::RequestContext;
-use memory::auth::ClientIdentity;
 use words::api::body::Body;
 use words::api::tool_rounds::{ListedServer, McpEntry, RoundTools};
 use words::error::Error;
-use words::settings::scopes::Scope;
 
 /// The tools of a request, and where they are called.
 pub(super) struct Listed {
@@ -20,14 +18,13 @@ impl Listed {
     /// Lists the servers of all entries.
     ///
     /// # Errors
-    /// The client may call no tools, a server is none that it may use, or cannot be listed; two tools have one name.
+    /// A server is none that the client may use, or cannot be listed; two tools have one name.
     pub async fn find(
         planner: &Planner,
         ctx: &RequestContext,
         entries: &[McpEntry],
         body: &Body,
     ) -> Result<Self, Error> {
-        require(ctx.record.client.as_deref())?;
         let mut servers = Vec::with_capacity(entries.len());
         let mut catalogs = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -58,8 +55,4 @@ impl Listed {
     pub fn catalog(&self, label: &str) -> Option<&McpCatalog> {
         self.catalogs.iter().find(|(found, _)| found == label).map(|(_, catalog)| catalog)
     }
-}
-
-fn require(client: Option<&ClientIdentity>) -> Result<(), Error> {
-    client.map_or(Ok(()), |client| client.require(Scope::McpInvoke))
 }

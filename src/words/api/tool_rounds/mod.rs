@@ -18,7 +18,7 @@ pub use chat::ChatConversation;
 pub use entry::McpEntry;
 pub use responses::ResponsesConversation;
 pub use result_text::RoundResult;
-pub use tool::{ListedServer, RoundTool, RoundTools};
+pub use tool::{ListedServer, RoundTool, RoundTools, without_entries};
 
 use crate::error::Error;
 use crate::json::Json;

@@ -1,11 +1,12 @@
 //! The tools of one request that the gateway calls, and the functions as which the model sees them.
 
-use crate::api::body::Edit;
+use crate::api::body::{Body, Edit};
 use crate::api::mcp::reply::member;
 use crate::error::Error;
 use crate::json::Json;
 use crate::json::walk;
 use crate::json::write::ObjectWriter;
+use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -165,6 +166,17 @@ impl RoundTools {
             false => format!("{{\"type\":\"function\",\"name\":{}}}", name.get()),
         }))
     }
+}
+
+/// A request without its entries of servers: what its first round has but for their tools.
+///
+/// # Errors
+/// 400: its `tool_choice` names one of their tools in a way that has no form for functions.
+pub fn without_entries(body: &Body, places: &[usize], is_nested: bool) -> Result<Bytes, Error> {
+    let tools = RoundTools::new(Vec::new(), body.raw("tools").unwrap_or("[]"), places)?;
+    let is_of_server = body.raw("tool_choice").and_then(|choice| member(choice, "type"));
+    let is_of_server = is_of_server.is_some_and(|kind| kind.text().as_deref() == Some("mcp"));
+    Ok(body.edit(&tools.edits(is_nested, is_of_server.then_some("\"required\""))))
 }
 
 /// Whether a `tool_choice` makes the model call something.
