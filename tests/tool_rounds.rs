@@ -370,3 +370,18 @@ async fn a_stream_ends_with_a_last_chunk() {
     assert_eq!(response.headers()["transfer-encoding"], "chunked");
     assert!(response.text().await.unwrap().ends_with("data: [DONE]\n\n"));
 }
+
+#[tokio::test]
+async fn a_stream_of_a_round_counts_to_the_memory_of_all_requests() {
+    let gateway = Gateway::start(&format!("{SETTINGS}limits: {{max_held_bytes: 8388608}}\n"));
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let events: Vec<Value> =
+        (0..2_000).map(|_| chunk(&json!({"content": "x".repeat(16_000)}), &Value::Null)).collect();
+    let provider = Provider::start(move |_| event_stream(&events, "data: [DONE]\n\n")).await;
+    let call = chat_at(&gateway, &new_trace(), &provider.base_url(), &chat(true, &json!({})));
+    let text = call.send().await.unwrap().text().await.unwrap();
+    let end = text.lines().rev().find(|line| !line.is_empty()).unwrap();
+    assert!(end.contains("limits.max_held_bytes") && !text.contains("[DONE]"), "{end}");
+    gateway.idle().await;
+}

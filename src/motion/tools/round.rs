@@ -8,6 +8,7 @@ use crate::engine::own_response;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
+use memory::state::held_bytes::Hold;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use words::api::sse::SseParser;
@@ -71,7 +72,7 @@ pub(super) async fn whole<D: Downstream>(
     Ok(Ended::Good(status, headers))
 }
 
-/// A round whose response reaches the client as it arrives.
+/// A round whose response reaches the client as it arrives. `held` counts what is kept of it for the next round.
 ///
 /// # Errors
 /// There is no complete response.
@@ -81,6 +82,7 @@ pub(super) async fn streamed<D: Downstream>(
     number: usize,
     body: Bytes,
     rounds: &mut dyn Rounds,
+    held: &mut Hold,
 ) -> Result<Ended, Error> {
     let trace_id = run.trace_of_round(number);
     let (chunks, mut received) = mpsc::channel(WAITING_CHUNKS);
@@ -88,7 +90,10 @@ pub(super) async fn streamed<D: Downstream>(
     let running =
         run.planner.stream_offline(request(run, &trace_id, body), run.leaves.subscribe(), Some(head), chunks);
     let mut running = std::pin::pin!(running);
-    let mut relay = Relay { run, parser: SseParser::default(), head: Some(head_received), out: Vec::new() };
+    let head = Some(head_received);
+    let before = rounds.size() * 2;
+    let mut relay =
+        Relay { run, parser: SseParser::default(), head, held, before, bytes: 0, out: Vec::new() };
     let mut ended = None;
     let relayed = loop {
         tokio::select! {
@@ -145,6 +150,12 @@ struct Relay<'r, 'a> {
     parser: SseParser,
     /// The head of the response, until it was taken.
     head: Option<oneshot::Receiver<ResponseHead>>,
+    /// Counts the conversation, and what of the response is kept for the next round.
+    held: &'r mut Hold,
+    /// The bytes of the conversation before this round.
+    before: usize,
+    /// The bytes of the response so far.
+    bytes: usize,
     out: Vec<u8>,
 }
 
@@ -171,6 +182,11 @@ impl Relay<'_, '_> {
             self.out.extend_from_slice(chunk);
             return own_response::send_part(downstream, &mut self.out).await;
         }
+        self.bytes += chunk.len();
+        if self.bytes > MAX_RESPONSE {
+            return Err(Error::invalid_response("The provider's stream is too long.", "over the limit"));
+        }
+        self.held.set(self.before + self.bytes)?;
         let run = self.parser.push(chunk);
         if run.is_oversized() {
             return Err(Error::invalid_response("An event of the provider's stream is too long.", "event"));

@@ -172,7 +172,7 @@ async fn run_rounds<D: Downstream>(
         ctx.load.held.set(rounds.size() * 2)?;
         let body = rounds.request(is_last);
         let ended = if bounds.is_streamed {
-            round::streamed(&run, downstream, number, body, rounds).await?
+            round::streamed(&run, downstream, number, body, rounds, &mut ctx.load.held).await?
         } else {
             round::whole(&run, downstream, number, body, rounds).await?
         };
@@ -191,7 +191,7 @@ async fn run_rounds<D: Downstream>(
         return own_response::end(downstream, out).await;
     }
     let (status, headers) = last;
-    own_response::send_whole(downstream, status, &run.client_headers(headers), rounds.whole()).await
+    own_response::send_whole(downstream, status, &run.client_headers(headers), rounds.take_whole()).await
 }
 
 /// The calls of a round.
@@ -225,7 +225,10 @@ impl Calls<'_, '_> {
                     let result = result.unwrap_or_else(|| RoundResult::error("It was not called."));
                     rounds.take_result(call, &result, out);
                     // The conversation, and the body that will be made of it.
-                    ctx.load.held.set(rounds.size() * 2).and(send_results(downstream, out).await)
+                    match ctx.load.held.set(rounds.size() * 2) {
+                        Ok(()) => send_results(downstream, out).await,
+                        Err(error) => Err(error),
+                    }
                 }
                 Err(error) => Err(error),
             };

@@ -5,7 +5,6 @@
 //! client sends next has no place for the others, so they are not made, and the model calls them again when it needs them.
 
 use super::chat_delta::DeltaSum;
-use super::tool::demands;
 use super::usage_sum::UsageSum;
 use super::{RoundCall, RoundResult, RoundTools, Rounds};
 use crate::api::body::{Body, Edit};
@@ -121,18 +120,6 @@ impl ChatConversation {
             whole: Vec::new(),
             stream: ChatStream::default(),
         })
-    }
-
-    /// `tool_choice` of the next round: a choice that demands a call does so once.
-    fn next_choice(&self) -> Option<&str> {
-        let given = self.choice.as_deref().or(self.body.raw("tool_choice"));
-        let demands = given.is_some_and(demands);
-        match (self.is_last, self.round) {
-            (true, _) => Some("\"none\""),
-            (false, 0) => self.choice.as_deref(),
-            (false, _) if demands => Some("\"auto\""),
-            (false, _) => None,
-        }
     }
 
     /// The model has called tools of the gateway: whether they are called, and another round follows.
@@ -422,7 +409,9 @@ impl Rounds for ChatConversation {
 
     fn request(&mut self, is_last: bool) -> Bytes {
         self.is_last = is_last;
-        let mut edits = self.tools.edits(true, self.next_choice());
+        let given = self.body.raw("tool_choice");
+        let choice = RoundTools::choice_of_round(self.choice.as_deref(), given, self.round, is_last);
+        let mut edits = self.tools.edits(true, choice);
         let messages = self.body.raw("messages").and_then(|list| list.trim_end().strip_suffix(']'));
         let messages = messages.filter(|_| !self.appended.is_empty());
         let messages = messages.map(|list| with_items(list, &self.appended));
@@ -533,8 +522,8 @@ impl Rounds for ChatConversation {
         write_event(out, None, body);
     }
 
-    fn whole(&self) -> Vec<u8> {
-        self.whole.clone()
+    fn take_whole(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.whole)
     }
 
     fn size(&self) -> usize {

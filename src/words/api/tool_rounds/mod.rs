@@ -92,7 +92,7 @@ pub trait Rounds: Send {
     fn fail_stream(&mut self, body: &[u8], out: &mut Vec<u8>);
 
     /// The client's whole response.
-    fn whole(&self) -> Vec<u8>;
+    fn take_whole(&mut self) -> Vec<u8>;
 
     /// The ids of a response of several rounds.
     fn response_ids(&self) -> Option<ResponseIds> {

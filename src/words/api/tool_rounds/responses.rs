@@ -6,7 +6,6 @@
 
 use super::input_items::{APPROVAL, CALL, InputItems, function_output, item, item_id, request_tag};
 use super::responses_stream::ItemStream;
-use super::tool::demands;
 use super::usage_sum::UsageSum;
 use super::{ResponseIds, RoundCall, RoundResult, RoundTools, Rounds};
 use crate::api::body::{Body, Edit};
@@ -367,13 +366,8 @@ impl Rounds for ResponsesConversation {
     fn request(&mut self, is_last: bool) -> Bytes {
         self.is_last = is_last;
         self.unsent.clear();
-        let given = self.choice.as_deref().or(self.body.raw("tool_choice"));
-        let choice = match (is_last, self.round) {
-            (true, _) => Some("\"none\""),
-            (false, 0) => self.choice.as_deref(),
-            (false, _) if given.is_some_and(demands) => Some("\"auto\""),
-            (false, _) => None,
-        };
+        let given = self.body.raw("tool_choice");
+        let choice = RoundTools::choice_of_round(self.choice.as_deref(), given, self.round, is_last);
         let mut edits = self.tools.edits(false, choice);
         let input = format!("[{}]", self.items);
         if !self.items.is_empty() || self.body.raw("input").is_some_and(|input| input != "null") {
@@ -420,7 +414,7 @@ impl Rounds for ResponsesConversation {
         self.stream.fail(body, &response, out);
     }
 
-    fn whole(&self) -> Vec<u8> {
+    fn take_whole(&mut self) -> Vec<u8> {
         self.last_response().into_bytes()
     }
 

@@ -123,6 +123,22 @@ impl RoundTools {
         (!all.is_empty()).then(|| format!("[{}]", all.join(",")))
     }
 
+    /// `tool_choice` of a round, counted from 0, where it is another than the client's: in the last one the model may call nothing, and a
+    /// choice that demands a call does so once. `first`: that of the first round; `given`: the client's.
+    pub(super) fn choice_of_round<'c>(
+        first: Option<&'c str>,
+        given: Option<&'c str>,
+        round: u32,
+        is_last: bool,
+    ) -> Option<&'c str> {
+        match (is_last, round) {
+            (true, _) => Some("\"none\""),
+            (false, 0) => first,
+            (false, _) if first.or(given).is_some_and(demands) => Some("\"auto\""),
+            (false, _) => None,
+        }
+    }
+
     /// The changes of a request's tools for a round. `choice`: another `tool_choice` than the client's.
     pub(super) fn edits<'a>(&self, is_nested: bool, choice: Option<&'a str>) -> Vec<Edit<'a>> {
         let Some(functions) = self.functions(is_nested) else {
@@ -180,7 +196,7 @@ pub fn without_entries(body: &Body, places: &[usize], is_nested: bool) -> Result
 }
 
 /// Whether a `tool_choice` makes the model call something.
-pub(super) fn demands(choice: &str) -> bool {
+fn demands(choice: &str) -> bool {
     let kind = member(choice, "type").and_then(|kind| kind.text().map(String::from));
     match kind.as_deref() {
         None => choice == "\"required\"",
