@@ -16,6 +16,8 @@ auth:
   keys:
     - {name: tests, key: tp-tests-0123456789}
     - {name: operator, key: tp-operator-0123456789, scopes: [administration]}
+    - {name: people, key: tp-people-0123456789, priority: high}
+    - {name: nightly, key: tp-nightly-0123456789, priority: low}
 providers:
   engine:
     provider: openai
@@ -219,6 +221,37 @@ async fn a_saved_config_goes_ahead_and_a_header_or_an_inline_config_does_not() {
     assert_eq!(wrong.status(), 400);
     let error: Value = wrong.json().await.unwrap();
     assert_eq!(error["error"]["param"], "x-gateway-priority", "{error}");
+}
+
+#[tokio::test]
+async fn the_priority_of_a_key_counts_and_is_the_most_that_its_requests_have() {
+    let gateway = Gateway::start(&SETTINGS.replace("queue: {max: 1,", "queue: {max: 9,"));
+    let mut slow = hello(false);
+    slow["model"] = json!("demo?ttft=300");
+    let with = |key: &str, config: &str| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        call.header("x-gateway-api-key", key).header("x-gateway-config", config).json(&slow)
+    };
+    let plain = r#"{"provider":"@engine"}"#;
+    let [people, nightly] = ["tp-people-0123456789", "tp-nightly-0123456789"];
+    assert_eq!(
+        order_of(&gateway, [("plain", with(KEY, plain)), ("people", with(people, plain))]).await,
+        ["people", "plain"]
+    );
+    // A saved config lifts no key above its own.
+    assert_eq!(
+        order_of(&gateway, [("nightly", with(nightly, "urgent")), ("plain", with(KEY, plain))]).await,
+        ["plain", "nightly"]
+    );
+    let stored = json!({"name": "stored", "scopes": ["completions.write"], "defaults": {"priority": "low"}});
+    let stored =
+        gateway.create("/v1/api-keys/workspace/service", &stored).await["key"].as_str().unwrap().to_owned();
+    assert_eq!(
+        order_of(&gateway, [("stored", with(&stored, plain)), ("plain", with(KEY, plain))]).await,
+        ["plain", "stored"]
+    );
+    let back = with(people, plain).header("x-gateway-priority", "low");
+    assert_eq!(order_of(&gateway, [("back", back), ("plain", with(KEY, plain))]).await, ["plain", "back"]);
 }
 
 #[tokio::test]

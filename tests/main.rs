@@ -71,6 +71,7 @@ mod demo;
 mod distribution;
 mod doctor;
 mod downstreams;
+mod engines;
 mod error_names;
 mod explain;
 mod failover;

@@ -250,7 +250,14 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
     let metadata = metadata.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     let allow_config_override = given.get("allow_config_override").and_then(Value::as_bool).unwrap_or(true);
     let log_payloads = given.get("log_payloads").and_then(Value::as_str).map(str::to_owned);
-    Ok(BodyDefaults { config_id, metadata: metadata.collect(), allow_config_override, log_payloads })
+    let priority = given.get("priority").and_then(Value::as_str).map(str::to_owned);
+    Ok(BodyDefaults {
+        config_id,
+        metadata: metadata.collect(),
+        allow_config_override,
+        log_payloads,
+        priority,
+    })
 }
 
 /// The models that the request lets a key use; `None`: all.

@@ -31,6 +31,9 @@ const OTHER_NAMES: [(&str, &str); 5] = [
     ("base_url", "custom_host"),
 ];
 
+/// What a provider may have besides its account; it is kept with it.
+const POLICIES: [&str; 2] = ["concurrency", "engine"];
+
 /// Members that every one of the three APIs takes in a change.
 const COMMON: [&str; 5] = ["name", "note", "expires_at", "description", "allowed_models"];
 
@@ -72,7 +75,7 @@ pub(super) const ALLOWED_MODELS: Field = optional(
 pub(super) const CONFIGURATIONS: Field = optional(
     "configurations",
     Type::AnyObject,
-    "What else the account has, named as in `providers.<slug>` of the settings (docs/providers.md): `aws_region`, `custom_host`, `resource_name` …",
+    "What else the account has, named as in `providers.<slug>` of the settings (docs/providers.md): `aws_region`, `custom_host`, `resource_name` …; and its `concurrency` and `engine`.",
 );
 
 /// What a request says of an account.
@@ -88,7 +91,7 @@ impl AccountInput {
     /// Reads `key`, `configurations` and all other members of the body that are an account's.
     ///
     /// # Errors
-    /// 400 for members of `configurations` that no account has.
+    /// 400 for members of `configurations` that no provider has.
     pub fn read(call: &Call) -> Result<Self, Error> {
         let mut input = Self::default();
         if let Some(key) = call.text("key").filter(|key| !key.is_empty()) {
@@ -134,7 +137,7 @@ impl AccountInput {
     }
 }
 
-/// The settings' name of a member of an account, in snake case or camel case.
+/// The settings' name of a member of an account, or of a policy that is kept with it, in snake case or camel case.
 pub(super) fn account_name(given: &str) -> Option<&'static str> {
     let mut snake = String::with_capacity(given.len() + 4);
     for char in given.chars() {
@@ -144,7 +147,9 @@ pub(super) fn account_name(given: &str) -> Option<&'static str> {
         snake.push(char.to_ascii_lowercase());
     }
     let other = OTHER_NAMES.iter().find(|(name, _)| *name == snake).map(|(_, name)| *name);
-    names::find(other.unwrap_or(&snake))?.first().copied()
+    let name = other.unwrap_or(&snake);
+    let policy = POLICIES.iter().find(|policy| **policy == name).copied();
+    policy.or_else(|| names::find(name)?.first().copied())
 }
 
 /// Puts an account into a record: what is open into its body, secrets sealed. An update keeps what `input` does not name; a null
@@ -199,7 +204,9 @@ fn check_receiver(
     input: &AccountInput,
 ) -> Result<(), Error> {
     let is_changed = |(name, value): (&String, &Value)| {
-        !is_secret(name) && *value != *account.get(name).unwrap_or(&Value::Null)
+        !is_secret(name)
+            && !POLICIES.contains(&name.as_str())
+            && *value != *account.get(name).unwrap_or(&Value::Null)
     };
     let kept = sealed.keys().find(|name| !input.members.contains_key(*name));
     match kept.filter(|_| input.members.iter().any(is_changed)) {

@@ -29,6 +29,8 @@ use judgment::route::request_snapshot::RequestSnapshot;
 use knowledge::price::RequestPrices;
 use memory::auth::{self, ClientIdentity};
 use memory::limits::CountersFailure;
+use memory::state::drained_providers::DrainedProviders;
+use memory::state::engine_loads::EngineLoads;
 use memory::state::learned_forms::LearnedForms;
 use memory::state::model_lists::ModelLists;
 use memory::state::prefix_tables::PrefixTables;
@@ -147,6 +149,8 @@ async fn respond(call: Call) -> Result<Reply, Error> {
         sticky: &call.shared.sticky_sessions,
         prefix_tables: &call.shared.prefix_tables,
         slots: &call.shared.slots,
+        engine_loads: &call.shared.engine_loads,
+        drained_providers: &call.shared.drained_providers,
         model_lists: &call.shared.model_lists,
         now: Instant::now(),
     };
@@ -195,6 +199,8 @@ pub struct ExplainContext<'a> {
     pub sticky: &'a StickySessions,
     pub prefix_tables: &'a PrefixTables,
     pub slots: &'a SlotRegistry,
+    pub engine_loads: &'a EngineLoads,
+    pub drained_providers: &'a DrainedProviders,
     pub learned: &'a Arc<LearnedForms>,
     /// The models that providers have listed.
     pub model_lists: &'a ModelLists,
@@ -349,6 +355,8 @@ impl ExplainContext<'_> {
             sticky: self.sticky,
             prefix_tables: self.prefix_tables,
             slots: self.slots,
+            engine_loads: self.engine_loads,
+            drained_providers: self.drained_providers,
             request: request_snapshot,
             prefix: PromptPrefix::of(&request),
             client: Arc::clone(client),

@@ -58,6 +58,7 @@ mod partials;
 mod policies;
 mod pricing;
 mod prompts;
+mod provider_drain;
 mod provider_trial;
 mod providers;
 mod read_only_env;

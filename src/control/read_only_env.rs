@@ -10,6 +10,8 @@ use judgment::route::prompt_prefix::PromptPrefix;
 use judgment::route::request_snapshot::RequestSnapshot;
 use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
+use memory::state::drained_providers::DrainedProviders;
+use memory::state::engine_loads::EngineLoads;
 use memory::state::prefix_tables::PrefixTables;
 use memory::state::slots::SlotRegistry;
 use memory::state::sticky_sessions::StickySessions;
@@ -25,6 +27,8 @@ pub(super) struct ReadOnlyEnv<'a> {
     pub sticky: &'a StickySessions,
     pub prefix_tables: &'a PrefixTables,
     pub slots: &'a SlotRegistry,
+    pub engine_loads: &'a EngineLoads,
+    pub drained_providers: &'a DrainedProviders,
     pub request: RequestSnapshot,
     pub prefix: Option<PromptPrefix>,
     pub client: Arc<ClientIdentity>,
@@ -37,6 +41,9 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
     }
 
     fn circuit(&self, target: &Target) -> CircuitStatus {
+        if let Some(since) = target.drained_since(self.drained_providers, self.now) {
+            return CircuitStatus::Open { since };
+        }
         let state = self.targets.get(&target.id).filter(|_| target.policies.breaker.is_some());
         state.map_or(CircuitStatus::Closed, |target| target.circuit(self.now))
     }
@@ -70,9 +77,10 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
 
     fn prefix_failed(&self, _: &PrefixGroup, _: usize) {}
 
-    fn load(&self, target: &Target) -> TargetLoad {
+    fn load(&self, target: &Target, model: Option<&str>) -> TargetLoad {
         let in_flight = self.targets.get(&target.id).map_or(0, |target| target.in_flight());
         let places = place_owners(target, self.client.workspace).map(|(owner, _)| self.slots.get(&owner));
-        TargetLoad::new(in_flight, places)
+        let engine = target.engine_reading(self.engine_loads, self.now);
+        TargetLoad::new(in_flight, places).with_engine(engine.as_deref(), model)
     }
 }

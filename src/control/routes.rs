@@ -30,6 +30,7 @@ const TABLES: &[&[Route]] = &[
     crate::api_keys::ROUTES,
     crate::own_limits::ROUTES,
     crate::providers::ROUTES,
+    crate::provider_drain::ROUTES,
     crate::provider_trial::ROUTES,
     crate::integrations::ROUTES,
     crate::integrations::MODEL_ROUTES,
@@ -246,6 +247,7 @@ mod tests {
             [
                 "POST /v1/targets/reset",
                 "POST /v1/explain",
+                "POST /v1/providers/{slug}/drain",
                 "POST /v1/providers/{slug}/test",
                 "POST /v1/guardrails/{id}/test",
                 "POST /v1/prompts/{id}/render",

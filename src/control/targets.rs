@@ -3,13 +3,14 @@
 //! On the control port only: see `routes`.
 
 use super::call::Call;
-use super::field::{Field, Type, optional, required};
+use super::field::{Field, Type, nullable, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
 use jiff::Timestamp;
+use memory::state::drained_providers::DrainedView;
 use memory::state::targets::TargetView;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -35,11 +36,21 @@ const RESET: &[Field] = &[
     optional("index", Type::Text(4096), "The target's path in it; any where absent."),
 ];
 
-const LISTED: &[Field] = &[required(
-    "targets",
-    Type::List(&Type::AnyObject, 0, 10_000),
-    "The targets, as docs/control.md describes them.",
-)];
+const DRAINED: Type = Type::Object(&[
+    required("slug", Type::Text(255), "The provider."),
+    nullable("provider_id", Type::Uuid, "Its record; null for one of the settings."),
+    required("since", Type::Time, "Since when."),
+    nullable("until", Type::Time, "Until when; null: until it is ended."),
+]);
+
+const LISTED: &[Field] = &[
+    required(
+        "targets",
+        Type::List(&Type::AnyObject, 0, 10_000),
+        "The targets, as docs/control.md describes them.",
+    ),
+    required("drained", Type::List(&DRAINED, 0, 10_000), "The providers that get no new attempts."),
+];
 const WAS_RESET: &[Field] =
     &[required("reset", Type::Integer(0, i64::MAX), "Breakers that were open or half-open.")];
 
@@ -64,7 +75,9 @@ async fn list(call: Call) -> Result<Reply, Error> {
     let clock = call.now;
     let view = call.shared.targets.list(now);
     let targets: Vec<TargetJson<'_>> = view.iter().map(|view| target_json(view, now, clock)).collect();
-    Ok(Reply::from(json!({ "targets": targets })))
+    let drained = call.shared.drained_providers.list(now);
+    let drained: Vec<Value> = drained.iter().map(|view| drained_json(view, now, clock)).collect();
+    Ok(Reply::from(json!({ "targets": targets, "drained": drained })))
 }
 
 async fn reset(mut call: Call) -> Result<Reply, Error> {
@@ -72,6 +85,17 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
     log::info!(target: "turnpike", "{reset} circuit breakers were reset on the control port");
     call.record_change().await;
     Ok(Reply::from(json!({ "reset": reset })))
+}
+
+fn drained_json(view: &DrainedView, now: Instant, clock: Timestamp) -> Value {
+    let since = clock - now.saturating_duration_since(view.drained.since);
+    let until = view.drained.until.map(|until| clock + until.saturating_duration_since(now));
+    json!({
+        "slug": view.slug,
+        "provider_id": Some(view.record).filter(|record| !record.is_nil()),
+        "since": format!("{since:.3}"),
+        "until": until.map(|until| format!("{until:.3}")),
+    })
 }
 
 fn target_json(view: &TargetView, now: Instant, clock: Timestamp) -> TargetJson<'_> {

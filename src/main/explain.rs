@@ -4,6 +4,8 @@
 
 use super::{input, logging, output, read};
 use control::explain::ExplainContext;
+use memory::state::drained_providers::DrainedProviders;
+use memory::state::engine_loads::EngineLoads;
 use memory::state::model_lists::ModelLists;
 use memory::state::prefix_tables::PrefixTables;
 use memory::state::slots::SlotRegistry;
@@ -33,6 +35,8 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let sticky = StickySessions::default();
     let prefix_tables = PrefixTables::default();
     let slots = SlotRegistry::default();
+    let engine_loads = EngineLoads::new(None);
+    let drained_providers = DrainedProviders::default();
     let learned = Arc::default();
     let model_lists = ModelLists::default();
     let context = ExplainContext {
@@ -41,6 +45,8 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         sticky: &sticky,
         prefix_tables: &prefix_tables,
         slots: &slots,
+        engine_loads: &engine_loads,
+        drained_providers: &drained_providers,
         learned: &learned,
         model_lists: &model_lists,
         now: Instant::now(),

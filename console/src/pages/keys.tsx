@@ -205,6 +205,7 @@ const FIELDS: FieldSpec[] = [
   { name: 'defaults.config_id', label: 'Config of requests that name none', placeholder: 'slug' },
   { name: 'defaults.metadata', label: 'Metadata of its requests, JSON', kind: 'json' },
   { name: 'defaults.log_payloads', label: 'Bodies that are kept', kind: 'choice', placeholder: 'as the settings say', options: [['off', 'none'], ['errors', 'of errors'], ['all', 'all']] },
+  { name: 'defaults.priority', label: 'Priority', kind: 'choice', placeholder: 'as configs say', options: [['low', 'low'], ['normal', 'normal'], ['high', 'high']] },
   { name: 'alert_emails', label: 'Addresses for its alerts', kind: 'list' },
   { name: 'scopes', label: 'Scopes', kind: 'list', required: true, help: 'docs/keys.md lists them.' },
 ];

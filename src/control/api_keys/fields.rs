@@ -8,6 +8,7 @@ use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::origin::{ORIGIN, SET};
 use crate::page;
 use memory::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
+use words::config::policies::Priority;
 use words::settings::logs::Payloads;
 use words::tables::concat;
 
@@ -27,6 +28,11 @@ const DEFAULTS: Type = Type::Object(&[
         "log_payloads",
         Type::OneOf(&Payloads::NAMES),
         "Whose bodies are kept in the log, in place of the settings' `logs.payloads`.",
+    ),
+    optional(
+        "priority",
+        Type::OneOf(&Priority::NAMES),
+        "Who gets a free place of `concurrency` first: the priority of its requests, and the highest that they may have.",
     ),
 ]);
 

@@ -5,6 +5,7 @@
 
 use memory::auth::key_body::KeyBody;
 use memory::auth::{ClientIdentity, IdentityKind};
+use words::config::policies::Priority;
 use words::error::Error;
 
 /// # Errors
@@ -40,6 +41,14 @@ fn freer(client: &ClientIdentity, key: &KeyBody) -> Option<(&'static str, String
     let has = |name: &str, value: &str| key.defaults.metadata.get(name).is_some_and(|other| other == value);
     if let Some((name, _)) = own.metadata.iter().find(|(name, value)| !has(name, value)) {
         return Some(("defaults.metadata", format!("the member {name:?} of its metadata must be the same.")));
+    }
+    // Without one, a saved config may say the highest.
+    let priority = key.defaults.priority.as_deref().and_then(Priority::parse).unwrap_or(Priority::High);
+    if let Some(most) = own.priority.filter(|most| priority > *most) {
+        return Some((
+            "defaults.priority",
+            format!("the priority of its requests is {} at most.", most.as_str()),
+        ));
     }
     let has_own_config =
         !key.defaults.allow_config_override && key.defaults.config_id.as_deref() == own.config_id.as_deref();
@@ -98,6 +107,7 @@ mod tests {
         key.allowed_models = Some(vec!["cheap*".to_owned(), "small".to_owned()]);
         key.defaults.config_id = Some("main".to_owned());
         key.defaults.allow_config_override = false;
+        key.defaults.priority = Some("normal".to_owned());
         key.defaults.metadata =
             [("_user", "ann"), ("team", "a")].map(|(name, value)| (name.into(), value.into())).into();
         (key.clone(), client_of(&key))
@@ -134,6 +144,9 @@ mod tests {
             ("defaults.metadata", false, |key| drop(key.defaults.metadata.insert("more".into(), "b".into()))),
             ("defaults.allow_config_override", true, |key| key.defaults.allow_config_override = true),
             ("defaults.allow_config_override", true, |key| key.defaults.config_id = None),
+            ("defaults.priority", true, |key| key.defaults.priority = None),
+            ("defaults.priority", true, |key| key.defaults.priority = Some("high".to_owned())),
+            ("defaults.priority", false, |key| key.defaults.priority = Some("low".to_owned())),
             ("defaults.allow_config_override", true, |key| key.defaults.config_id = Some("other".to_owned())),
             ("defaults.allow_config_override", true, |key| {
                 key.defaults.metadata.insert("more".into(), "b".into());

@@ -23,6 +23,8 @@ pub struct CompiledConfig {
     uses_facts: bool,
     /// Whether a group chooses by the beginning of the request.
     uses_prefix: bool,
+    /// Whether a group chooses by what its members have to do.
+    uses_load: bool,
     patterns: PatternUse,
     /// The saved config it was made of.
     saved: Option<SavedName>,
@@ -84,8 +86,9 @@ impl CompiledConfig {
         root.collect(&mut targets);
         let uses_facts = root.uses_facts();
         let uses_prefix = root.uses_prefix();
+        let uses_load = root.uses_load();
         let patterns = root.patterns();
-        Self { root, targets, uses_facts, uses_prefix, patterns, saved }
+        Self { root, targets, uses_facts, uses_prefix, uses_load, patterns, saved }
     }
 
     pub fn root(&self) -> &Node {
@@ -144,9 +147,14 @@ impl CompiledConfig {
         self.uses_facts
     }
 
-    /// Whether a group chooses by the beginning of the request, and by the load of its members.
+    /// Whether a group chooses by the beginning of the request.
     pub fn uses_prefix(&self) -> bool {
         self.uses_prefix
+    }
+
+    /// Whether a group chooses by what its members have to do.
+    pub fn uses_load(&self) -> bool {
+        self.uses_load
     }
 
     /// The group reached from the root by these member indexes, one per level.
@@ -192,6 +200,14 @@ impl Node {
     fn uses_prefix(&self) -> bool {
         let Node::Group(group) = self else { return false };
         group.prefix().is_some() || group.members.iter().any(|member| member.node.uses_prefix())
+    }
+
+    fn uses_load(&self) -> bool {
+        let Node::Group(group) = self else { return false };
+        matches!(
+            &group.strategy,
+            GroupStrategy::LoadBalance { by: BalanceBy::LeastBusy | BalanceBy::Prefix, .. }
+        ) || group.members.iter().any(|member| member.node.uses_load())
     }
 
     fn patterns(&self) -> PatternUse {

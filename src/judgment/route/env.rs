@@ -6,6 +6,7 @@ use super::compiled::TargetGroup;
 use super::prefix_choice::{PrefixChoice, PrefixGroup};
 use super::prompt_prefix::PromptPrefix;
 use super::target::Target;
+use knowledge::provider::engine_metrics::EngineReading;
 use memory::state::slots::SlotsView;
 use memory::state::targets::CircuitStatus;
 use std::time::Duration;
@@ -17,18 +18,37 @@ use words::config::query::Query;
 pub struct TargetLoad {
     /// Attempts under way, and those that wait for a place.
     pub in_flight: u32,
-    /// Another attempt would wait for a place.
+    /// Another attempt would wait for a place, here or in the model server.
     pub is_full: bool,
+    /// The model server has the adapter (LoRA) that the request names as its model.
+    pub has_adapter: bool,
 }
+
+/// A model server whose cache of keys and values is fuller than this has to take requests back that it has begun.
+const FULL_CACHE: f64 = 0.95;
 
 impl TargetLoad {
     /// From the attempts under way and the places that one needs, the target's before its provider's, which other targets share.
     pub fn new(in_flight: u32, places: impl Iterator<Item = Option<SlotsView>>) -> Self {
-        places.flatten().fold(Self { in_flight, is_full: false }, |load, places| {
+        places.flatten().fold(Self { in_flight, ..Self::default() }, |load, places| {
             let waiting = u32::try_from(places.waiting).unwrap_or(u32::MAX);
             let own = if places.of_provider { 0 } else { places.in_use.saturating_add(waiting) };
-            Self { in_flight: load.in_flight.max(own), is_full: load.is_full || places.is_full() }
+            let is_full = load.is_full || places.is_full();
+            Self { in_flight: load.in_flight.max(own), is_full, ..load }
         })
+    }
+
+    /// The same with what the model server says of itself: it has requests of others, too. `model`: what the request names.
+    #[must_use]
+    pub fn with_engine(self, engine: Option<&EngineReading>, model: Option<&str>) -> Self {
+        let Some(engine) = engine else { return self };
+        let is_full = engine.waiting > 0 || engine.cache_use.is_some_and(|share| share > FULL_CACHE);
+        let has_adapter = model.is_some_and(|model| engine.adapters.iter().any(|name| **name == *model));
+        Self {
+            in_flight: self.in_flight.max(engine.running.saturating_add(engine.waiting)),
+            is_full: self.is_full || is_full,
+            has_adapter,
+        }
     }
 }
 
@@ -36,6 +56,7 @@ impl TargetLoad {
 pub trait RoutingEnv {
     /// A random number, at least 0 and below 1.
     fn random(&mut self) -> f64;
+    /// The state of the target's circuit. That of a drained one is open.
     fn circuit(&self, target: &Target) -> CircuitStatus;
     /// The moving average of the target's time to the first token; `None` if it had no recent requests.
     fn latency(&self, target: &Target) -> Option<Duration>;
@@ -53,6 +74,6 @@ pub trait RoutingEnv {
     fn prefix_chosen(&self, group: &PrefixGroup, choice: PrefixChoice);
     /// The member has failed: it may not have what was sent to it.
     fn prefix_failed(&self, group: &PrefixGroup, member: usize);
-    /// What a target of a group that chooses by beginnings has to do.
-    fn load(&self, target: &Target) -> TargetLoad;
+    /// What a target of a group that chooses by load has to do. `model`: what the request names there.
+    fn load(&self, target: &Target, model: Option<&str>) -> TargetLoad;
 }

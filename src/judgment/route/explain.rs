@@ -18,6 +18,7 @@ use super::attempt::{Attempt, Request};
 use super::compile::{Sources, compile};
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::env::{RoutingEnv, TargetLoad};
+use super::least_busy;
 use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Decision, Plan, Reason};
 use super::prefix_choice::{PrefixChoice, PrefixGroup};
@@ -210,8 +211,8 @@ impl RoutingEnv for FixedChanceEnv<'_> {
 
     fn prefix_failed(&self, _: &PrefixGroup, _: usize) {}
 
-    fn load(&self, target: &Target) -> TargetLoad {
-        self.0.load(target)
+    fn load(&self, target: &Target, model: Option<&str>) -> TargetLoad {
+        self.0.load(target, model)
     }
 }
 
@@ -399,7 +400,9 @@ fn reason_text(
             format!("condition {number} holds: {condition}")
         }
         (Reason::Default, _) => "no condition holds".to_owned(),
-        (Reason::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
+        (Reason::LeastBad, _) => {
+            "every circuit is open, or every provider drained, and this one has been for longest".to_owned()
+        }
         (Reason::Sticky, _) => "the same caller had it before".to_owned(),
         (Reason::Prefix(blocks), _) => {
             let bytes = PromptPrefix::bytes_of(blocks.into());
@@ -423,17 +426,30 @@ fn reason_text(
             format!("the lowest price: {price} US dollars per million tokens, in and out")
         }
         (Reason::Latency, _) => latency(group, member, plan, env),
+        (Reason::LeastBusy, _) => least_busy_text(group, member, plan, env),
         (Reason::First, _) => {
             let earlier = group.members.iter().take(member).filter(|member| member.for_errors.is_none());
             let skipped: Vec<&str> = earlier.map(|member| member.node.path()).collect();
             match skipped.as_slice() {
                 [] => "the first in order".to_owned(),
-                skipped => format!("the first in order; {} skipped: its circuit is open", skipped.join(", ")),
+                skipped => format!(
+                    "the first in order; {} skipped: its circuit is open, or its provider is drained",
+                    skipped.join(", ")
+                ),
             }
         }
         _ => "single takes the first target".to_owned(),
     };
     format!("{}: {}: {sentence}", group.path, at(member))
+}
+
+/// Says what the member has to do.
+fn least_busy_text(group: &TargetGroup, member: usize, plan: &Plan, env: &dyn RoutingEnv) -> String {
+    let node = group.members.get(member).map(|member| &member.node);
+    let load = node.map(|node| least_busy::load(node, plan.client_model(), env)).unwrap_or_default();
+    let full = if load.is_full { ", and no place is free anywhere" } else { "" };
+    let adapter = if load.has_adapter { "; it has the adapter" } else { "" };
+    format!("the least to do for its weight: {} requests{full}{adapter}", load.in_flight)
 }
 
 /// Names the two members that were drawn and their measured latencies.

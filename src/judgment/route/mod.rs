@@ -25,6 +25,7 @@ pub mod facts;
 mod group_strategy;
 mod late_body;
 mod learned_form;
+mod least_busy;
 pub mod mcp_target;
 pub mod model_names;
 pub mod outcome;

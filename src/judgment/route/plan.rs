@@ -12,6 +12,7 @@
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::continuation::{can_hedge_to, is_for_any_failure, may_follow, moves_clients};
 use super::env::RoutingEnv;
+use super::least_busy;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
 use super::prefix_choice;
@@ -46,6 +47,8 @@ pub enum Reason {
     /// It is the quicker of two drawn by weight.
     Latency,
     Price,
+    /// It has the least to do for its weight.
+    LeastBusy,
     /// The same client had this target before.
     Sticky,
     /// So many blocks of the request's beginning were last sent there.
@@ -108,6 +111,7 @@ impl Reason {
             Self::Weight => "weight",
             Self::Latency => "latency",
             Self::Price => "price",
+            Self::LeastBusy => "least_busy",
             Self::Sticky => "sticky",
             Self::Prefix(_) => "prefix",
             Self::PrefixHash => "prefix_hash",
@@ -236,6 +240,11 @@ impl Plan {
         !self.is_last && self.can_fall_back(&Outcome::TimedOut, env)
     }
 
+    /// Whether another target would follow if the current one had no place.
+    pub fn has_other_for_busy(&self, env: &dyn RoutingEnv) -> bool {
+        !self.is_last && self.can_fall_back(&Outcome::Busy, env)
+    }
+
     /// Whether a group has a member that would follow after `outcome`.
     fn can_fall_back(&self, outcome: &Outcome, env: &dyn RoutingEnv) -> bool {
         self.groups().any(|(group, frame)| self.followers(group, frame, outcome, env).next().is_some())
@@ -294,7 +303,12 @@ impl Plan {
 
     /// Whether the attempts at its targets are counted as long as they last, for the choice of others.
     pub fn counts_load(&self) -> bool {
-        self.config.uses_prefix()
+        self.config.uses_load()
+    }
+
+    /// The model named by the client.
+    pub(super) fn client_model(&self) -> Option<&str> {
+        self.client_model.as_deref()
     }
 
     /// Whether every circuit was open when the request arrived.
@@ -471,6 +485,11 @@ impl Plan {
             BalanceBy::Prefix => self.by_prefix(group, &usable, env).or_else(|| {
                 pick::weighted(&weights, &usable, randoms[0]).map(|member| (member, Reason::Weight))
             }),
+            BalanceBy::LeastBusy => {
+                let model = self.client_model.as_deref();
+                least_busy::choose(group, &usable, model, randoms[0], env)
+                    .map(|member| (member, Reason::LeastBusy))
+            }
             BalanceBy::Price => {
                 let prices: Vec<f64> = group.members.iter().map(|member| member.price).collect();
                 pick::cheapest(&prices, &usable, randoms[0]).map(|member| (member, Reason::Price))

@@ -1,12 +1,13 @@
 //! Chooses a member of a group by the beginning of the request (`strategy.by: prefix`), bounded by load.
 //!
-//! The members stand in one order for a request: who got most of its beginning first, and of those who got as much the one that the
-//! hash of its first part ranks highest (rendezvous hashing by weight: each member's rank depends on itself alone, so that one member
+//! The members stand in one order for a request: who got most of its beginning first, of those who got as much one whose model server
+//! has the adapter that the request names, and then the one that the hash of its first part ranks highest (rendezvous hashing by weight: each member's rank depends on itself alone, so that one member
 //! less moves only its own share, and gateways that know nothing of each other choose alike). The first of them that is not over its
 //! share of the load is taken. Pure. Not here: the hashes (`prompt_prefix`), and what is remembered (`memory::state::prefix_tables`).
 
 use super::compiled::{Member, Node, TargetGroup};
 use super::env::{RoutingEnv, TargetLoad};
+use super::least_busy;
 use super::plan::Reason;
 use super::prompt_prefix::PromptPrefix;
 use super::target::Target;
@@ -134,13 +135,15 @@ pub(super) fn choose(
                 choice: PrefixChoice { member: index, blocks, is_passed_on: false, ttl },
                 rank: rank(prefix.first_part(), *identity, member.weight),
                 weight: member.weight,
-                load: load(&member.node, env),
+                load: least_busy::load(&member.node, client_model, env),
                 has_half: blocks > 0 && 2 * usize::from(blocks) >= prefix.blocks().len(),
             }
         })
         .collect();
     candidates.sort_by(|one, other| {
-        other.choice.blocks.cmp(&one.choice.blocks).then(other.rank.total_cmp(&one.rank))
+        let blocks = other.choice.blocks.cmp(&one.choice.blocks);
+        let adapters = other.load.has_adapter.cmp(&one.load.has_adapter);
+        blocks.then(adapters).then(other.rank.total_cmp(&one.rank))
     });
     let position = within_load(&candidates);
     let choice = candidates.get(position)?.choice;
@@ -171,21 +174,6 @@ fn rank(first_part: u64, identity: u64, weight: f64) -> f64 {
     let random = hash_of(identity, |hasher| hasher.write_u64(first_part)) >> 11;
     let random = (random as f64 + 0.5) / (1u64 << 53) as f64;
     weight / -random.ln()
-}
-
-/// The attempts at all targets below. It is full where all of them are.
-fn load(node: &Node, env: &dyn RoutingEnv) -> TargetLoad {
-    match node {
-        Node::Target(target) => env.load(target),
-        Node::Group(group) => {
-            let loads = group.members.iter().map(|member| load(&member.node, env));
-            let empty = TargetLoad { in_flight: 0, is_full: true };
-            loads.fold(empty, |all, one| TargetLoad {
-                in_flight: all.in_flight.saturating_add(one.in_flight),
-                is_full: all.is_full && one.is_full,
-            })
-        }
-    }
 }
 
 /// The cache of a member's provider, of its first target.

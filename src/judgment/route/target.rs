@@ -6,14 +6,18 @@ use crate::guard::TargetHooks;
 use http::{HeaderMap, HeaderValue};
 use knowledge::price::{OwnPrices, Rating, RequestPrices};
 use knowledge::prompt::FoundPrompt;
+use knowledge::provider::engine_metrics::EngineReading;
 use knowledge::provider::token_exchange::TokenExchange;
 use knowledge::provider::{Call, Provider};
 use memory::net::outbound::origin::Origin;
 use memory::state::directory::ProviderIds;
+use memory::state::drained_providers::DrainedProviders;
+use memory::state::engine_loads::EngineLoads;
 use memory::state::metrics::TargetSeries;
 use memory::state::targets::{TargetId, TargetState};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 use words::api::operation::Operation;
 use words::config::account::Account;
 use words::config::policies::{Policies, TimeLimits};
@@ -77,6 +81,18 @@ impl Target {
             && self.policies.request_timeout.is_none()
             && self.policies.breaker.is_none()
             && self.policies.time_limits == TimeLimits::default()
+    }
+
+    /// What its model server says of its load, if it is one that is read.
+    pub fn engine_reading(&self, loads: &EngineLoads, now: Instant) -> Option<Arc<EngineReading>> {
+        self.policies.engine.as_ref()?;
+        loads.get(self.ids.provider.unwrap_or_default(), self.slug.as_deref()?, now)
+    }
+
+    /// Since when its stored provider is drained, if it is.
+    pub fn drained_since(&self, drained: &DrainedProviders, now: Instant) -> Option<Instant> {
+        let found = drained.get(self.ids.provider.unwrap_or_default(), self.slug.as_deref()?, now);
+        found.map(|drained| drained.since)
     }
 
     /// What a model costs here.

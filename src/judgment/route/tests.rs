@@ -1,6 +1,7 @@
 //! Tests of the plan, by tables and against a slow, obvious model of the rules.
 
 mod failover;
+mod least_busy;
 mod model;
 mod parameters;
 mod prefix;
@@ -135,7 +136,7 @@ impl RoutingEnv for TestEnv {
         self.prefixes.get().unwrap().remove(self.prefix.as_ref().unwrap().blocks(), member);
     }
 
-    fn load(&self, target: &Target) -> TargetLoad {
+    fn load(&self, target: &Target, _: Option<&str>) -> TargetLoad {
         self.loads.get(&target.path).copied().unwrap_or_default()
     }
 }

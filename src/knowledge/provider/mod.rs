@@ -25,6 +25,7 @@ pub mod credential_mask;
 mod deferred_tools;
 pub mod embeddings;
 mod encrypted_thinking;
+pub mod engine_metrics;
 pub mod fine_tuning;
 mod fitting;
 pub mod gemini;

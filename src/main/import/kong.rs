@@ -177,6 +177,10 @@ fn strategy(import: &mut Import, balancer: Option<&InputAt<'_>>) -> Tree {
                     .findings
                     .different(&at, "strategy.by least_latency: the faster of two that are drawn by weight");
             }
+            Some("least-connections") => {
+                strategy.set("by", Tree::text("least_busy"));
+                import.findings.exact(&at, "strategy.by least_busy");
+            }
             Some("priority") => {
                 strategy = Tree::of([("mode", Tree::text("fallback"))]);
                 import

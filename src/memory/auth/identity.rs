@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::policies::Priority;
 use words::error::Error;
 use words::settings::AllowedNames;
 use words::settings::logs::Payloads;
@@ -67,6 +68,8 @@ pub struct KeyDefaults {
     pub allow_config_override: bool,
     /// Whose bodies are kept in the log, in place of the settings' `logs.payloads`.
     pub log_payloads: Option<Payloads>,
+    /// The priority of requests that say none, and the highest that they may have.
+    pub priority: Option<Priority>,
     /// The models that its requests may use; `None`: all.
     pub allowed_models: Option<AllowedNames>,
 }
@@ -78,6 +81,7 @@ impl Default for KeyDefaults {
             metadata: Vec::new(),
             allow_config_override: true,
             log_payloads: None,
+            priority: None,
             allowed_models: None,
         }
     }

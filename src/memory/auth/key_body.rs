@@ -90,11 +90,20 @@ pub struct BodyDefaults {
     /// A name of [`Payloads`](words::settings::logs::Payloads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_payloads: Option<String>,
+    /// A name of [`Priority`](words::config::policies::Priority).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
 }
 
 impl Default for BodyDefaults {
     fn default() -> Self {
-        Self { config_id: None, metadata: BTreeMap::new(), allow_config_override: true, log_payloads: None }
+        Self {
+            config_id: None,
+            metadata: BTreeMap::new(),
+            allow_config_override: true,
+            log_payloads: None,
+            priority: None,
+        }
     }
 }
 

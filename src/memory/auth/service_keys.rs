@@ -184,6 +184,7 @@ fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
         role: None,
         defaults: KeyDefaults {
             log_payloads: key.log_payloads,
+            priority: key.priority,
             allowed_models: key.allowed_models.clone(),
             ..KeyDefaults::default()
         },

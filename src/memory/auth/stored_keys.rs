@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use words::config::policies::Priority;
 use words::settings::logs::Payloads;
 use words::settings::scopes::Scope;
 use words::settings::service_key::sha256;
@@ -536,6 +537,7 @@ impl From<&BodyDefaults> for KeyDefaults {
             metadata: body.metadata.iter().map(|(name, value)| (text(name), text(value))).collect(),
             allow_config_override: body.allow_config_override,
             log_payloads: body.log_payloads.as_deref().and_then(Payloads::parse),
+            priority: body.priority.as_deref().and_then(Priority::parse),
             allowed_models: None,
         }
     }

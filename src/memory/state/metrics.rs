@@ -6,6 +6,7 @@
 mod cache;
 mod certificates;
 mod clients;
+mod engines;
 mod exemplars;
 mod families;
 mod guardrails;
@@ -18,6 +19,7 @@ mod routing;
 mod series;
 mod status;
 
+use super::engine_loads::EngineView;
 use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::slots::SlotsView;
@@ -29,6 +31,7 @@ use cache::CacheFamilies;
 use certificates::CertificateMetrics;
 pub use clients::ClientRequest;
 use clients::Clients;
+use engines::Engines;
 use exemplars::Exemplars;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use guardrails::Guardrails;
@@ -67,6 +70,7 @@ pub struct Metrics {
     traffic: Traffic,
     routing: Routing,
     places: Places,
+    engines: Engines,
     calls: Calls,
     charges: Charges,
     reloads: Reloads,
@@ -139,6 +143,7 @@ impl Metrics {
             traffic: Traffic::new(&registry)?,
             routing: Routing::new(&registry)?,
             places: Places::new(&registry)?,
+            engines: Engines::new(&registry)?,
             calls: Calls::new(&registry)?,
             charges: Charges::new(&registry)?,
             reloads: Reloads::new(&registry)?,
@@ -330,6 +335,16 @@ impl Metrics {
     /// Sets what is taken of the places at targets, and how many requests wait for one.
     pub fn set_places(&self, places: &[SlotsView]) {
         self.places.set(places);
+    }
+
+    /// Sets what model servers have to do.
+    pub fn set_engines(&self, engines: &[EngineView]) {
+        self.engines.set(engines);
+    }
+
+    /// Counts that the metrics of a model server were read, or could not be.
+    pub(crate) fn record_engine_read(&self, provider: &str, is_read: bool) {
+        self.engines.was_read(provider, is_read);
     }
 
     /// Counts a choice by the beginning of a request: `hit`, `miss` or `passed_on`.

@@ -12,6 +12,8 @@ pub mod connection_count;
 pub mod credentials;
 pub mod data_runtimes;
 pub mod directory;
+pub mod drained_providers;
+pub mod engine_loads;
 pub mod handed_over;
 pub mod hedge_budget;
 pub mod held_bytes;
@@ -51,6 +53,8 @@ use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use data_runtimes::DataRuntimes;
+use drained_providers::DrainedProviders;
+use engine_loads::EngineLoads;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
 use jiff::Timestamp;
@@ -112,6 +116,10 @@ pub struct Shared {
     pub targets: TargetRegistry,
     /// The places at targets that take only so many attempts at a time.
     pub slots: SlotRegistry,
+    /// What model servers have to do, by their own word.
+    pub engine_loads: EngineLoads,
+    /// Providers that get no new attempts.
+    pub drained_providers: DrainedProviders,
     pub sticky_sessions: StickySessions,
     /// Where the beginnings of requests were last sent.
     pub prefix_tables: PrefixTables,
@@ -163,6 +171,7 @@ impl Shared {
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
         let price_feed = PriceFeed::new(snapshot.settings.tls.ca_file.clone());
         let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
+        let engine_loads = EngineLoads::new(snapshot.settings.tls.ca_file.clone());
         let node = Node::new(&snapshot.settings);
         let shared = Self {
             node,
@@ -182,6 +191,8 @@ impl Shared {
             mcp_sessions: McpSessions::default(),
             targets,
             slots: SlotRegistry::default(),
+            engine_loads,
+            drained_providers: DrainedProviders::default(),
             sticky_sessions: StickySessions::default(),
             prefix_tables: PrefixTables::default(),
             hedge_budget: HedgeBudget::default(),

@@ -2,18 +2,23 @@
 //!
 //! A place is held from before an attempt is sent until it is dropped. A change of the settings changes how many there are, not who has one.
 //! A pause gives no place to anybody until it is over.
-//! Not here: which attempts need a place (`engine::places`), and who is next (`queue`).
+//! Not here: which attempts need a place (`engine::places`), who is next (`queue`), how many places are learned (`learner`), and what
+//! wait is expected (`expected_wait`).
 
+mod expected_wait;
+mod learner;
 mod queue;
 
+use expected_wait::ExpectedWait;
+use learner::Learner;
 use parking_lot::Mutex;
 use queue::{Queue, Ticket};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
-use words::config::policies::{Priority, SlotPolicy};
+use words::config::policies::{MaxSlots, Priority, SlotPolicy};
 
 /// The most groups of places that are remembered. Those in use are never forgotten.
 const MAX_GROUPS: usize = 10_000;
@@ -52,7 +57,10 @@ pub struct Slots {
 #[derive(Debug)]
 struct State {
     max: u32,
+    /// Where `max` is learned.
+    learner: Option<Learner>,
     in_use: u32,
+    expected: ExpectedWait,
     /// Nobody gets a place before.
     paused_until: Option<Instant>,
     queue: Queue<oneshot::Sender<Slot>>,
@@ -66,7 +74,11 @@ fn now() -> Instant {
 /// A place, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the place is free again when this is dropped"]
-pub struct Slot(Option<Arc<Slots>>);
+pub struct Slot {
+    /// `None`: it was given to another.
+    slots: Option<Arc<Slots>>,
+    since: Instant,
+}
 
 /// Who wants a place.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +87,8 @@ pub struct Applicant {
     pub workspace: Uuid,
     /// When it is too late to be sent; `None`: it waits as long as the policy lets it.
     pub deadline: Option<Instant>,
+    /// Another target follows: it does not wait where its place is expected later than the policy's `overflow`.
+    pub has_other: bool,
 }
 
 /// Why there is no place.
@@ -84,6 +98,8 @@ pub enum NoSlot {
     Full,
     /// None was free in time.
     Late,
+    /// None is expected to be free in time, and there is another target.
+    TooLong,
 }
 
 /// The places of one owner as operators see them.
@@ -97,6 +113,8 @@ pub struct SlotsView {
     pub waiting: usize,
     /// The provider wants no more for a while.
     pub is_paused: bool,
+    /// How long one that comes now would wait, by how long places were held; zero where that is not known, or one is free.
+    pub expected_wait: Duration,
 }
 
 impl SlotsView {
@@ -138,7 +156,14 @@ impl SlotRegistry {
 impl Slots {
     fn new(provider: &str, of_provider: bool) -> Self {
         Self {
-            state: Mutex::new(State { max: 0, in_use: 0, paused_until: None, queue: Queue::default() }),
+            state: Mutex::new(State {
+                max: 0,
+                learner: None,
+                in_use: 0,
+                expected: ExpectedWait::default(),
+                paused_until: None,
+                queue: Queue::default(),
+            }),
             paused: Notify::new(),
             of_provider,
             provider: provider.into(),
@@ -148,11 +173,7 @@ impl Slots {
     /// A place, if one is free and nobody waits for it.
     pub fn try_enter(self: &Arc<Self>, policy: SlotPolicy) -> Option<Slot> {
         self.set_max(policy.max);
-        let mut state = self.state.lock();
-        state.has_room(now()).then(|| {
-            state.in_use += 1;
-            Slot(Some(Arc::clone(self)))
-        })
+        self.state.lock().take(now()).then(|| self.slot())
     }
 
     /// A place, as soon as one is free. The future may be dropped: it leaves the queue at once.
@@ -164,10 +185,15 @@ impl Slots {
         let latest = now() + policy.wait;
         let deadline = who.deadline.map_or(latest, |deadline| deadline.min(latest));
         let mut waiting = {
+            let now = now();
             let mut state = self.state.lock();
-            if state.has_room(now()) {
-                state.in_use += 1;
-                return Ok(Slot(Some(Arc::clone(self))));
+            if state.take(now) {
+                return Ok(self.slot());
+            }
+            if let Some(bound) = policy.overflow.filter(|_| who.has_other)
+                && state.is_too_long(who.priority, bound, now)
+            {
+                return Err(NoSlot::TooLong);
             }
             let room = usize::try_from(policy.queue).unwrap_or(usize::MAX);
             if room == 0 {
@@ -225,14 +251,41 @@ impl Slots {
     }
 
     /// How many places there are from here on. Where there are more than before, those who wait get them.
-    fn set_max(self: &Arc<Self>, max: u32) {
+    fn set_max(self: &Arc<Self>, max: MaxSlots) {
         let is_more = {
             let mut state = self.state.lock();
-            let is_more = max > state.max;
-            state.max = max;
-            is_more
+            match max {
+                MaxSlots::Fixed(max) => {
+                    state.learner = None;
+                    state.set_max(max)
+                }
+                MaxSlots::Learned => {
+                    let learned = state.learner.get_or_insert_default().places();
+                    state.set_max(learned)
+                }
+            }
         };
         while is_more && self.grant_free() {}
+    }
+
+    /// Notes what an attempt showed, where places are learned from that.
+    fn learn(self: &Arc<Self>, note: impl FnOnce(&mut Learner)) {
+        let is_more = {
+            let mut state = self.state.lock();
+            let is_full = state.is_full();
+            let Some(learner) = &mut state.learner else { return };
+            if is_full {
+                learner.note_full();
+            }
+            note(learner);
+            let learned = learner.places();
+            state.set_max(learned)
+        };
+        while is_more && self.grant_free() {}
+    }
+
+    fn slot(self: &Arc<Self>) -> Slot {
+        Slot { slots: Some(Arc::clone(self)), since: now() }
     }
 
     /// Gives a free place to the next one who waits; whether there were both.
@@ -246,12 +299,13 @@ impl Slots {
         };
         let Some(next) = next else { return false };
         // Of one who has left meanwhile it is dropped, and goes to the one after.
-        drop(next.send(Slot(Some(Arc::clone(self)))));
+        drop(next.send(self.slot()));
         true
     }
 
-    /// A place is free again: the next one gets it, unless there are fewer than before.
-    fn leave(self: Arc<Self>) {
+    /// A place is free again that was held for so long: the next one gets it, unless there are fewer than before.
+    fn leave(self: Arc<Self>, held: Duration) {
+        self.state.lock().expected.note_hold(held);
         loop {
             let next = {
                 let mut state = self.state.lock();
@@ -263,18 +317,21 @@ impl Slots {
                 next
             };
             let Some(next) = next else { return };
-            match next.send(Slot(Some(Arc::clone(&self)))) {
+            match next.send(self.slot()) {
                 Ok(()) => return,
                 // It has left: the place is still to be given, and this is not dropped as one.
-                Err(mut slot) => drop(slot.0.take()),
+                Err(mut slot) => drop(slot.slots.take()),
             }
         }
     }
 
     fn view(&self) -> SlotsView {
+        let now = now();
         let mut state = self.state.lock();
+        let expected = if state.has_room(now) { None } else { state.expected_wait(Priority::Normal, now) };
         SlotsView {
-            is_paused: !state.unless_paused(now()),
+            expected_wait: expected.unwrap_or_default(),
+            is_paused: !state.unless_paused(now),
             of_provider: self.of_provider,
             provider: Arc::clone(&self.provider),
             max: state.max,
@@ -285,6 +342,48 @@ impl Slots {
 }
 
 impl State {
+    /// Takes a place, if one is free and nobody waits for it.
+    fn take(&mut self, now: Instant) -> bool {
+        let is_free = self.has_room(now);
+        if is_free {
+            self.in_use += 1;
+            self.expected.note_free();
+        }
+        if self.is_full()
+            && let Some(learner) = &mut self.learner
+        {
+            learner.note_full();
+        }
+        is_free
+    }
+
+    /// Whether all places are taken, or somebody waits for one.
+    fn is_full(&self) -> bool {
+        self.in_use >= self.max || self.queue.len() > 0
+    }
+
+    /// How long one that comes now would wait. `None`: that is not known.
+    fn expected_wait(&self, priority: Priority, now: Instant) -> Option<Duration> {
+        let paused = self.paused_until.map_or(Duration::ZERO, |end| end.saturating_duration_since(now));
+        let ahead = self.queue.ahead(priority);
+        let in_turn = self.expected.after(ahead, self.max);
+        // In a pause there may be places enough.
+        let in_turn = if self.in_use < self.max { in_turn.or(Some(Duration::ZERO)) } else { in_turn };
+        in_turn.map(|in_turn| in_turn.saturating_add(paused))
+    }
+
+    fn is_too_long(&mut self, priority: Priority, bound: Duration, now: Instant) -> bool {
+        let expected = self.expected_wait(priority, now);
+        expected.is_some_and(|expected| self.expected.is_too_long(expected, bound))
+    }
+
+    /// Whether there are more places than before.
+    fn set_max(&mut self, max: u32) -> bool {
+        let is_more = max > self.max;
+        self.max = max;
+        is_more
+    }
+
     /// Whether a place is free, and nobody waits for it.
     fn has_room(&mut self, now: Instant) -> bool {
         self.in_use < self.max && self.queue.len() == 0 && self.unless_paused(now)
@@ -302,14 +401,37 @@ impl State {
 impl Slot {
     /// Gives no place of its kind to anybody before `until`.
     pub fn pause(&self, until: Instant) {
-        self.0.iter().for_each(|slots| slots.pause(until));
+        self.slots.iter().for_each(|slots| slots.pause(until));
+    }
+
+    /// The first byte of the attempt's response has come. `is_streamed`: the rest follows as it is made.
+    pub fn note_first_byte(&self, is_streamed: bool) {
+        let spent = now().saturating_duration_since(self.since);
+        self.learn(|learner| learner.note_first_byte(is_streamed, spent));
+    }
+
+    /// The attempt ends, and no byte of its response has come.
+    pub fn note_unanswered(&self, is_streamed: bool) {
+        let spent = now().saturating_duration_since(self.since);
+        self.learn(|learner| learner.note_unanswered(is_streamed, spent));
+    }
+
+    /// The provider has said that it has too much to do.
+    pub fn note_overload(&self) {
+        self.learn(|learner| learner.note_overload(now()));
+    }
+
+    fn learn(&self, note: impl FnOnce(&mut Learner)) {
+        if let Some(slots) = &self.slots {
+            slots.learn(note);
+        }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(slots) = self.0.take() {
-            slots.leave();
+        if let Some(slots) = self.slots.take() {
+            slots.leave(now().saturating_duration_since(self.since));
         }
     }
 }

@@ -253,7 +253,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 Started::Queued(waiting) => waiting,
             };
-            match Box::pin(places::wait(&mut self.client, &waiting)).await? {
+            let has_other = self.plan.has_other_for_busy(&self.env);
+            match Box::pin(places::wait(&mut self.client, &waiting, has_other)).await? {
                 // Its circuit may have opened meanwhile.
                 Waited::Entered(_) if self.is_open_meanwhile(next) => {
                     let error =

@@ -47,6 +47,12 @@ impl RoutingEnv for RequestEnv {
     }
 
     fn circuit(&self, target: &Target) -> CircuitStatus {
+        let drained = &self.shared.drained_providers;
+        if !drained.is_empty()
+            && let Some(since) = target.drained_since(drained, Instant::now())
+        {
+            return CircuitStatus::Open { since };
+        }
         match target.policies.breaker {
             Some(_) => self.target_state(target).circuit(Instant::now()),
             None => CircuitStatus::Closed,
@@ -96,9 +102,10 @@ impl RoutingEnv for RequestEnv {
         }
     }
 
-    fn load(&self, target: &Target) -> TargetLoad {
+    fn load(&self, target: &Target, model: Option<&str>) -> TargetLoad {
         let workspace = self.client.as_ref().and_then(|client| client.workspace);
         let places = place_owners(target, workspace).map(|(owner, _)| self.shared.slots.get(&owner));
-        TargetLoad::new(self.target_state(target).in_flight(), places)
+        let engine = target.engine_reading(&self.shared.engine_loads, Instant::now());
+        TargetLoad::new(self.target_state(target).in_flight(), places).with_engine(engine.as_deref(), model)
     }
 }

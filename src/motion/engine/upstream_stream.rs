@@ -497,7 +497,10 @@ impl Exchange {
         if let HttpTask::Header(header, _) = &task {
             let status = header.status.as_u16();
             self.state.header_read(status);
-            self.places.iter().for_each(|places| places.note_response(status, &header.headers));
+            self.places.iter_mut().for_each(|places| places.note_response(status, &header.headers));
+        }
+        if body_len(&task) > 0 {
+            self.places.iter_mut().for_each(Places::note_body);
         }
         if !task.is_end() {
             return self.watched(task);

@@ -1,5 +1,5 @@
-//! The load-balancing part of a strategy as written: by weight, measured latency, price or the beginning of the prompt, and
-//! stickiness.
+//! The load-balancing part of a strategy as written: by weight, measured latency, price, the beginning of the prompt or the load,
+//! and stickiness.
 //!
 //! Not here: the choice itself (`route::pick`).
 
@@ -21,14 +21,17 @@ pub enum BalanceBy {
     Price,
     /// Where the beginning of the request was last sent, so that the cache of its prompt is used.
     Prefix,
+    /// The fewest attempts under way for its weight.
+    LeastBusy,
 }
 
 impl BalanceBy {
-    pub const VARIANTS: [(&'static str, Self); 4] = [
+    pub const VARIANTS: [(&'static str, Self); 5] = [
         ("weight", Self::Weight),
         ("least_latency", Self::LeastLatency),
         ("price", Self::Price),
         ("prefix", Self::Prefix),
+        ("least_busy", Self::LeastBusy),
     ];
 }
 

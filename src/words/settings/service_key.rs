@@ -7,7 +7,8 @@ use super::key_limits::KeyLimits;
 use super::logs::{PAYLOADS, Payloads};
 use super::model_pattern::{ALLOWED_MODELS, AllowedNames};
 use super::scopes::{KeyType, ScopeSet};
-use crate::config::members::{Form, MemberTable, form, non_empty};
+use crate::config::members::{Choice, Form, MemberTable, form, non_empty};
+use crate::config::policies::{PRIORITIES, Priority};
 use crate::config::secret::Secret;
 use crate::json::schema::pattern;
 use ring::digest::{SHA256, digest};
@@ -29,6 +30,8 @@ pub struct ServiceKey {
     pub workspace: Option<String>,
     /// Whose bodies are kept in the log, in place of `logs.payloads`.
     pub log_payloads: Option<Payloads>,
+    /// Who gets a free place first: that of its requests where they say nothing, and the highest that they may have.
+    pub priority: Option<Priority>,
     /// The models that it may use; `None`: all.
     pub allowed_models: Option<AllowedNames>,
     /// What it may use.
@@ -161,6 +164,8 @@ impl ServiceKey {
             "What the key may do (docs/keys.md). Default: everything.",
         );
         let log_payloads = table.get("log_payloads", PAYLOADS, log_payloads);
+        let priority = "Who gets a free place of `concurrency` first: the priority of its requests, and the highest that they may have.";
+        let priority = table.get("priority", Choice(PRIORITIES), priority);
         let allowed = "The models that the key may use, by the names that clients use or as they are sent; * is any text \
                        (docs/models.md). Default: all.";
         let allowed_models = table.get("allowed_models", ALLOWED_MODELS, allowed);
@@ -174,6 +179,15 @@ impl ServiceKey {
         }
         let everything = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
         let scopes = scopes.unwrap_or(everything);
-        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, allowed_models, limits })
+        Some(Self {
+            name: name?,
+            key: key?,
+            scopes,
+            workspace,
+            log_payloads,
+            priority,
+            allowed_models,
+            limits,
+        })
     }
 }

@@ -61,6 +61,9 @@ impl StoredProvider {
             table.problem(CUSTOM_HOST, &message);
         }
         let policies = Policies::members_in_provider(table);
+        if policies.engine.is_some() && account.custom_host.is_none() {
+            table.problem("engine", "needs custom_host");
+        }
         let doc = "The models that may be used through it; * is any text (docs/models.md). Default: all.";
         let allowed = table.get("allowed_models", ALLOWED_MODELS, doc);
         let limits = KeyLimits::members(table);

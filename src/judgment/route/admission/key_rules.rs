@@ -114,8 +114,7 @@ mod tests {
             config_id: config.map(Into::into),
             metadata,
             allow_config_override,
-            log_payloads: None,
-            allowed_models: None,
+            ..KeyDefaults::default()
         };
         ClientIdentity { kind, defaults, user: Some("ann".into()), ..ClientIdentity::anonymous(None) }
     }

@@ -5,6 +5,7 @@
 use super::MIDDLE;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
+use crate::route::least_busy;
 use crate::route::pick;
 use crate::route::plan::{self, Plan};
 use std::time::Duration;
@@ -42,6 +43,13 @@ pub(super) fn probabilities(
                 if eligible(index) && price.total_cmp(&lowest).is_eq() { 1.0 } else { 0.0 }
             };
             normalized(prices.iter().enumerate().map(share).collect())
+        }
+        BalanceBy::LeastBusy => {
+            let eligible = |index: usize| usable.get(index).copied().unwrap_or_default();
+            let best = least_busy::best(group, &eligible, plan.client_model(), env);
+            normalized(
+                (0..group.members.len()).map(|index| f64::from(u8::from(best.contains(&index)))).collect(),
+            )
         }
         BalanceBy::LeastLatency if group.members.len() > MAX_PAIRED => Vec::new(),
         BalanceBy::LeastLatency => {

@@ -135,7 +135,7 @@ fn the_first_choice_has_a_reason() {
             open("config.targets[0]"),
             1,
             "first",
-            "the first in order; config.targets[0] skipped: its circuit is open",
+            "the first in order; config.targets[0] skipped: its circuit is open, or its provider is drained",
         ),
         (&weights, TestEnv::default(), 0, "weight", "drawn by weight: 0.7 of 1"),
         (

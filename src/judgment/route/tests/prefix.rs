@@ -58,7 +58,7 @@ fn number(path: &str) -> usize {
 
 fn busy(loads: &[u32]) -> HashMap<String, TargetLoad> {
     let load = |(index, in_flight): (usize, &u32)| {
-        (format!("config.targets[{index}]"), TargetLoad { in_flight: *in_flight, is_full: false })
+        (format!("config.targets[{index}]"), TargetLoad { in_flight: *in_flight, ..TargetLoad::default() })
     };
     loads.iter().enumerate().map(load).collect()
 }
@@ -163,7 +163,7 @@ fn a_target_over_its_share_passes_on_in_the_order_of_the_hash() {
     let (third, _) = order(&both);
     assert!(third != first && third != second);
     // The one without a place is passed over, and where nobody has one the load alone counts.
-    let full = |in_flight: u32| TargetLoad { in_flight, is_full: true };
+    let full = |in_flight: u32| TargetLoad { in_flight, is_full: true, ..TargetLoad::default() };
     let mut env = TestEnv::default();
     env.loads.insert(format!("config.targets[{first}]"), full(1));
     assert_eq!(chosen(&config, &mut env, conversation("a", 1, 1024)), (second, Reason::PassedOn));

@@ -169,10 +169,8 @@ fn read_strategy(import: &mut Import, router: &InputAt<'_>, routing: &mut Routin
             import.findings.different(&at, "strategy.mode loadbalance with failover: a deployment whose rate is used up is passed over, the least used is not preferred");
         }
         "least-busy" => {
-            import.findings.different(
-                &at,
-                "strategy.mode loadbalance, by weight: nothing here chooses by requests in flight",
-            );
+            routing.by = Some("least_busy");
+            import.findings.exact(&at, "strategy.by least_busy");
         }
         _ => import
             .findings

@@ -22,6 +22,7 @@ fn body(secrets: Vec<KeySecret>) -> KeyBody {
             metadata: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
             allow_config_override: false,
             log_payloads: None,
+            priority: None,
         },
         ..KeyBody::new("k", KeyType::WorkspaceService)
     }

@@ -170,6 +170,7 @@ fn keys_of_the_settings_have_limits_under_their_name() {
         scopes: ScopeSet::all(),
         workspace: None,
         log_payloads: None,
+        priority: None,
         allowed_models: None,
         limits: KeyLimits { usage, rates },
     };

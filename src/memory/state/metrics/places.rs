@@ -4,7 +4,7 @@
 
 use super::super::slots::SlotsView;
 use super::families::{add, counters};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,8 +19,18 @@ pub(super) struct Places {
     in_use: IntGaugeVec,
     waiting: IntGaugeVec,
     paused: IntGaugeVec,
+    expected: GaugeVec,
     waits: HistogramVec,
     refusals: IntCounterVec,
+}
+
+/// Those of one provider, or of its targets.
+#[derive(Default)]
+struct Sums {
+    /// In the order of the gauges.
+    counts: [i64; 4],
+    /// The longest.
+    expected: Duration,
 }
 
 impl Places {
@@ -28,7 +38,11 @@ impl Places {
         let gauge =
             |name: &str, help: &str| add(r, IntGaugeVec::new(Opts::new(name, help), &["provider", "of"])?);
         let waits = HistogramOpts::new("turnpike_queue_wait_seconds", "Waits for a place at a target.");
-        let refusals = "Attempts that got no place at a target: as many waited as may, or it took too long.";
+        let refusals = "Attempts that got no place at a target: as many waited as may, it took too long, or it would have.";
+        let expected = Opts::new(
+            "turnpike_queue_expected_wait_seconds",
+            "The longest wait for such a place that is expected of a request that comes now.",
+        );
         Ok(Self {
             max: gauge("turnpike_concurrency_max", "The places at targets that take only so many attempts.")?,
             in_use: gauge("turnpike_concurrency_in_use", "Of those places, the ones that are taken.")?,
@@ -37,6 +51,7 @@ impl Places {
                 "turnpike_concurrency_paused",
                 "Groups of such places that their provider has paused.",
             )?,
+            expected: add(r, GaugeVec::new(expected, &["provider", "of"])?)?,
             waits: add(r, HistogramVec::new(waits.buckets(WAIT_BUCKETS.to_vec()), &["provider"])?)?,
             refusals: counters(r, "turnpike_queue_refusals_total", refusals, &["provider", "reason"])?,
         })
@@ -44,9 +59,10 @@ impl Places {
 
     /// Sets the gauges to what is now: of each provider the sum, providers before targets.
     pub fn set(&self, views: &[SlotsView]) {
-        let mut sums: BTreeMap<(bool, &str), [i64; 4]> = BTreeMap::new();
+        let mut sums: BTreeMap<(bool, &str), Sums> = BTreeMap::new();
         for view in views {
-            let sum = sums.entry((!view.of_provider, &view.provider)).or_default();
+            let Sums { counts: sum, expected } = sums.entry((!view.of_provider, &view.provider)).or_default();
+            *expected = view.expected_wait.max(*expected);
             let waiting = i64::try_from(view.waiting).unwrap_or(i64::MAX);
             for (sum, more) in
                 sum.iter_mut().zip([view.max.into(), view.in_use.into(), waiting, view.is_paused.into()])
@@ -56,11 +72,13 @@ impl Places {
         }
         let gauges = [&self.max, &self.in_use, &self.waiting, &self.paused];
         gauges.iter().for_each(|gauge| gauge.reset());
-        for ((is_of_target, provider), sum) in sums.into_iter().take(MAX_PROVIDERS) {
+        self.expected.reset();
+        for ((is_of_target, provider), Sums { counts, expected }) in sums.into_iter().take(MAX_PROVIDERS) {
             let of = if is_of_target { "target" } else { "provider" };
-            for (gauge, value) in gauges.iter().zip(sum) {
+            for (gauge, value) in gauges.iter().zip(counts) {
                 gauge.with_label_values(&[provider, of]).set(value);
             }
+            self.expected.with_label_values(&[provider, of]).set(expected.as_secs_f64());
         }
     }
 

@@ -21,7 +21,6 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     levels: [Level<T>; 3],
-    len: usize,
     next_number: u64,
 }
 
@@ -30,23 +29,29 @@ pub(super) struct Queue<T> {
 struct Level<T> {
     waiting: HashMap<Uuid, BTreeMap<(Instant, u64), T>>,
     turns: VecDeque<Uuid>,
+    len: usize,
 }
 
 impl<T> Default for Level<T> {
     fn default() -> Self {
-        Self { waiting: HashMap::new(), turns: VecDeque::new() }
+        Self { waiting: HashMap::new(), turns: VecDeque::new(), len: 0 }
     }
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { levels: Default::default(), len: 0, next_number: 0 }
+        Self { levels: Default::default(), next_number: 0 }
     }
 }
 
 impl<T> Queue<T> {
     pub fn len(&self) -> usize {
-        self.len
+        self.levels.iter().map(|level| level.len).sum()
+    }
+
+    /// How many would be served before one of this priority that comes now, if no workspace has a turn before another.
+    pub fn ahead(&self, priority: Priority) -> usize {
+        self.levels.iter().skip(place(priority)).map(|level| level.len).sum()
     }
 
     /// Adds one at the end of those of its deadline.
@@ -59,39 +64,34 @@ impl<T> Queue<T> {
             level.turns.push_back(workspace);
         }
         of_workspace.or_default().insert((deadline, number), value);
-        self.len += 1;
+        level.len += 1;
         Ticket { priority, workspace, deadline, number }
     }
 
     /// Takes out the next one.
     pub fn pop(&mut self) -> Option<T> {
-        let value = self.levels.iter_mut().rev().find_map(Level::pop)?;
-        self.len -= 1;
-        Some(value)
+        self.levels.iter_mut().rev().find_map(Level::pop)
     }
 
     /// Takes out one in whose place another may wait: the last of the lowest priority below this one, else the last of the workspace with
     /// the most who wait, where that has more than this one would have. `None`: there is none.
     pub fn displace(&mut self, priority: Priority, workspace: Uuid) -> Option<T> {
-        let below = |level: &&mut Level<T>| level.waiting.values().any(|waiting| !waiting.is_empty());
-        let lower = self.levels.iter_mut().take(place(priority)).find(below);
-        let value = match lower {
+        match self.levels.iter_mut().take(place(priority)).find(|level| level.len > 0) {
             Some(level) => level.pop_last(0),
             None => {
                 let level = self.level(priority);
                 let own = level.waiting.get(&workspace).map_or(0, BTreeMap::len);
                 level.pop_last(own + 1)
             }
-        }?;
-        self.len -= 1;
-        Some(value)
+        }
     }
 
     /// Takes out the one with this ticket; whether it was still there.
     pub fn remove(&mut self, ticket: &Ticket) -> bool {
-        let of_workspace = self.level(ticket.priority).waiting.get_mut(&ticket.workspace);
+        let level = self.level(ticket.priority);
+        let of_workspace = level.waiting.get_mut(&ticket.workspace);
         let removed = of_workspace.and_then(|waiting| waiting.remove(&(ticket.deadline, ticket.number)));
-        self.len -= usize::from(removed.is_some());
+        level.len -= usize::from(removed.is_some());
         removed.is_some()
     }
 
@@ -121,7 +121,9 @@ impl<T> Level<T> {
         if most.len() <= least {
             return None;
         }
-        most.pop_last().map(|(_, value)| value)
+        let last = most.pop_last().map(|(_, value)| value);
+        self.len -= usize::from(last.is_some());
+        last
     }
 
     fn pop(&mut self) -> Option<T> {
@@ -130,6 +132,7 @@ impl<T> Level<T> {
             let waiting = self.waiting.get_mut(&workspace);
             if let Some((_, value)) = waiting.and_then(BTreeMap::pop_first) {
                 self.turns.push_back(workspace);
+                self.len -= 1;
                 return Some(value);
             }
             self.waiting.remove(&workspace);
@@ -161,6 +164,8 @@ mod tests {
         queue.push(Priority::Normal, workspace(2), after(start, 8), "b8");
         queue.push(Priority::Low, workspace(3), after(start, 0), "c0");
         queue.push(Priority::High, workspace(1), after(start, 99), "a99");
+        let ahead = [Priority::High, Priority::Normal, Priority::Low].map(|priority| queue.ahead(priority));
+        assert_eq!(ahead, [1, 5, 6]);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, ["a99", "a1", "b8", "a5", "a9", "c0"]);
         assert_eq!(queue.len(), 0);

@@ -7,14 +7,15 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-const POLICY: SlotPolicy = SlotPolicy { max: 1, queue: 2, wait: Duration::from_secs(60) };
+const POLICY: SlotPolicy =
+    SlotPolicy { max: MaxSlots::Fixed(1), queue: 2, wait: Duration::from_secs(60), overflow: None };
 
 fn slots() -> Arc<Slots> {
     Arc::new(Slots::new("test", true))
 }
 
 fn who(priority: Priority) -> Applicant {
-    Applicant { priority, workspace: Uuid::nil(), deadline: None }
+    Applicant { priority, workspace: Uuid::nil(), deadline: None, has_other: false }
 }
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -49,7 +50,7 @@ async fn a_free_place_goes_to_the_next_one_and_a_full_queue_refuses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_gives_no_place_before_its_end_and_then_to_those_who_wait() {
-    let two = SlotPolicy { max: 2, ..POLICY };
+    let two = SlotPolicy { max: MaxSlots::Fixed(2), ..POLICY };
     let slots = slots();
     let first = slots.try_enter(two).unwrap();
     let end = now() + Duration::from_secs(30);
@@ -116,7 +117,7 @@ async fn a_wait_is_no_longer_than_the_policy_or_its_own_deadline() {
 #[tokio::test(start_paused = true)]
 async fn more_places_go_to_those_who_wait_and_fewer_are_not_taken_from_anybody() {
     let slots = slots();
-    let wide = SlotPolicy { max: 3, ..POLICY };
+    let wide = SlotPolicy { max: MaxSlots::Fixed(3), ..POLICY };
     let held: Vec<Slot> = (0..3).filter_map(|_| slots.try_enter(wide)).collect();
     assert_eq!(held.len(), 3);
     // One place is left of three: those who have one keep it.
@@ -126,7 +127,7 @@ async fn more_places_go_to_those_who_wait_and_fewer_are_not_taken_from_anybody()
     let mut held = held.into_iter();
     drop((held.next(), held.next()));
     assert!(poll(waiting.as_mut()).is_pending());
-    let wider = SlotPolicy { max: 2, ..POLICY };
+    let wider = SlotPolicy { max: MaxSlots::Fixed(2), ..POLICY };
     assert!(slots.try_enter(wider).is_none(), "who waits is first");
     let Poll::Ready(Ok(entered)) = poll(waiting.as_mut()) else { panic!("there is a place more") };
     assert_eq!(counts(&slots), (2, 0));
@@ -153,13 +154,13 @@ async fn a_higher_priority_takes_the_place_of_one_who_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn under_load_no_place_is_lost_and_no_more_are_in_use_than_there_are() {
     let slots = slots();
-    let policy = SlotPolicy { max: 3, queue: 10_000, wait: Duration::from_secs(60) };
+    let policy = SlotPolicy { max: MaxSlots::Fixed(3), queue: 10_000, ..POLICY };
     let all = (0..2_000).map(|number| {
         let slots = Arc::clone(&slots);
         tokio::spawn(async move {
             let priority = [Priority::Low, Priority::Normal, Priority::High][number % 3];
             let workspace = Uuid::from_u128(number as u128 % 5);
-            let entering = slots.enter(policy, Applicant { priority, workspace, deadline: None });
+            let entering = slots.enter(policy, Applicant { priority, workspace, ..who(priority) });
             // Every seventh leaves while it waits, at about the time when it may be given a place.
             if number % 7 == 0 {
                 let _ = tokio::time::timeout(Duration::from_micros(number as u64), entering).await;
@@ -195,4 +196,56 @@ fn unused_places_are_forgotten_and_those_in_use_are_found_again() {
     assert!(registry.list().len() < MAX_GROUPS);
     assert!(registry.find_or_insert(&owner(0), "p").try_enter(POLICY).is_none());
     drop(slot);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_another_target_does_not_wait_where_it_is_expected_to_take_too_long() {
+    let policy = SlotPolicy { queue: 100, overflow: Some(Duration::from_secs(8)), ..POLICY };
+    let other = Applicant { has_other: true, ..who(Priority::Normal) };
+    let slots = slots();
+    // Nothing is known of the first ones.
+    let first = slots.try_enter(policy).unwrap();
+    let mut second = Box::pin(slots.enter(policy, other));
+    assert!(poll(second.as_mut()).is_pending());
+    tokio::time::advance(Duration::from_secs(5)).await;
+    drop(first);
+    let Poll::Ready(Ok(held)) = poll(second.as_mut()) else { panic!("it is the next one") };
+    // Places are held for five seconds.
+    let mut third = Box::pin(slots.enter(policy, other));
+    assert!(poll(third.as_mut()).is_pending());
+    assert_eq!(slots.view().expected_wait, Duration::from_secs(10));
+    assert_eq!(slots.enter(policy, other).now_or_never().unwrap().unwrap_err(), NoSlot::TooLong);
+    let high = Applicant { priority: Priority::High, ..other };
+    let mut alone = Box::pin(slots.enter(policy, who(Priority::Normal)));
+    assert!(poll(alone.as_mut()).is_pending(), "it has no other target");
+    drop((alone, third));
+    // Five seconds are more than half of the bound, and the last one was sent on.
+    assert_eq!(slots.enter(policy, high).now_or_never().unwrap().unwrap_err(), NoSlot::TooLong);
+    drop(held);
+    // A place was free: the bound counts anew.
+    let held = slots.try_enter(policy).unwrap();
+    assert!(poll(pin!(slots.enter(policy, other))).is_pending());
+    drop(held);
+    assert_eq!(counts(&slots), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn learned_places_grow_while_responses_begin_soon_and_shrink_with_overload() {
+    let policy = SlotPolicy { max: MaxSlots::Learned, queue: 1_000, ..POLICY };
+    let slots = slots();
+    for _ in 0..40 {
+        let held: Vec<Slot> = std::iter::from_fn(|| slots.try_enter(policy)).collect();
+        tokio::time::advance(Duration::from_millis(100)).await;
+        held.iter().for_each(|slot| slot.note_first_byte(true));
+    }
+    let grown = slots.view().max;
+    assert!(grown > 8, "{grown}");
+    let held = slots.try_enter(policy).unwrap();
+    held.note_overload();
+    assert!(slots.view().max < grown);
+    // With a fixed number nothing is learned.
+    drop(held);
+    let held = slots.try_enter(POLICY).unwrap();
+    held.note_overload();
+    assert_eq!(slots.view().max, 1);
 }

@@ -247,6 +247,16 @@ impl Stored {
         self.providers.get(&record.id)?.own_prices.as_ref()
     }
 
+    /// The providers that are model servers whose load is read, of all workspaces: record, slug, provider.
+    pub fn engines(&self) -> impl Iterator<Item = (Uuid, &str, &Arc<StoredProvider>)> {
+        let in_use = |saved: &&SavedProvider| saved.expires_at.is_none_or(|expiry| expiry > self.now);
+        self.providers.iter().filter_map(move |(id, saved)| {
+            saved.provider.policies.engine.as_ref()?;
+            let slug = self.catalog.get(Kind::Provider, *id)?.slug.as_deref()?;
+            Some(saved).filter(in_use).map(|saved| (*id, slug, &saved.provider))
+        })
+    }
+
     /// The config with this slug or id that a client of `workspace` may use.
     pub fn config(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Config>> {
         self.configs.get(&self.record(Kind::Config, workspace, name)?.id)

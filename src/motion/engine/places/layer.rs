@@ -62,7 +62,7 @@ impl Layer for PlacesLayer {
                     if slots.len() < owners.len() {
                         return Flow::Queue(Box::new(place_wait(call.ctx, target, Arc::clone(owners))));
                     }
-                    Places { target: Arc::clone(target), slots }
+                    Places::new(target, slots, call.incoming.streamed)
                 }
             };
             call.parts.places = Some(places);
@@ -81,13 +81,12 @@ fn owners(engine: &Engine, ctx: &RequestContext, target: &Target) -> Arc<[Owner]
 }
 
 fn place_wait(ctx: &RequestContext, target: &Arc<Target>, owners: Arc<[Owner]>) -> PlaceWait {
-    let priority = target.policies.priority.unwrap_or_default();
-    // Who writes the config with the request does not decide who is before others.
-    let most = if target.id.is_inline() { Priority::Normal } else { Priority::High };
+    let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.priority);
     let who = Applicant {
-        priority: priority.min(most),
+        priority: Priority::effective(target.policies.priority, target.id.is_inline(), of_key),
         workspace: ctx.workspace().unwrap_or_default(),
         deadline: Deadlines::total(target, ctx.span.started),
+        has_other: false,
     };
     PlaceWait { target: Arc::clone(target), owners, who }
 }

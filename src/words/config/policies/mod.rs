@@ -12,10 +12,12 @@ mod concurrency;
 mod custom_host;
 mod default_params;
 mod drop_params;
+mod engine;
 mod forward_headers;
 mod from_headers;
 mod hook_lists;
 mod override_params;
+mod policy_key;
 mod priority;
 mod proxy;
 mod request_timeout;
@@ -27,11 +29,13 @@ pub mod time_limits;
 pub use breaker::BreakerPolicy;
 pub use cache::{Cache, CacheMode, Replay};
 pub use client_certificate::CertificateFiles;
-pub use concurrency::{Concurrency, SlotPolicy};
+pub use concurrency::{Concurrency, MaxSlots, SlotPolicy};
+pub use engine::EnginePolicy;
 pub use from_headers::HeaderPolicies;
 pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
 pub use priority::Priority;
+pub(crate) use priority::VARIANTS as PRIORITIES;
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
@@ -39,8 +43,8 @@ pub use time_limits::TimeLimits;
 use super::members::MemberTable;
 use super::proxy_url::ProxyChoice;
 use crate::json::path::JsonPath;
-use from_headers::PolicyHeader;
 use http::HeaderName;
+use policy_key::PolicyKey;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -81,44 +85,10 @@ inherited! {
     /// Of the stored provider in the settings file, as the next one: no config has it.
     proxy: Option<ProxyChoice> = proxy::KEY,
     client_certificate: Option<Arc<CertificateFiles>> = client_certificate::KEY,
+    /// Of the stored provider: no config has it.
+    engine: Option<EnginePolicy> = engine::KEY,
     request_hooks: HookLists = hook_lists::REQUEST,
     response_hooks: HookLists = hook_lists::RESPONSE,
-}
-
-/// One inherited key, or a few that are inherited together.
-struct PolicyKey {
-    /// Its members of which a config may consist alone (spec: the list of combinations of which it must have one).
-    enough: &'static [&'static str],
-    /// Its members in one level of a config.
-    members: Members,
-    /// What schemas refer to: names, and what makes each.
-    definitions: &'static [Definition],
-    /// Its members in a stored provider, if one may have it.
-    in_provider: Option<Members>,
-    /// The request header for it, where there is one.
-    header: Option<PolicyHeader>,
-    /// Takes from the level above (the second argument) what the level itself leaves open.
-    inherit: fn(&mut Policies, &Policies),
-    /// Its name and value in an explanation, defaults filled in; nothing that may be secret.
-    describe: Option<Describe>,
-}
-
-type Members = fn(&mut Policies, &mut MemberTable<'_>);
-/// The name of a schema that others refer to, and what makes it.
-type Definition = (&'static str, fn() -> Value);
-type Describe = fn(&Policies, &DescribeContext) -> (&'static str, Value);
-
-impl PolicyKey {
-    /// What most keys have none of.
-    const NONE: Self = Self {
-        enough: &[],
-        members: |_, _| {},
-        definitions: &[],
-        in_provider: None,
-        header: None,
-        inherit: |_, _| {},
-        describe: None,
-    };
 }
 
 /// What a description depends on besides the policies.

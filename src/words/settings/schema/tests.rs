@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 58] = [
+const ONLY_THE_READER: [&str; 59] = [
     "is required, or sha256 in its place",
     "stands in place of key",
     "must be true where a listener has tls.acme",
@@ -21,6 +21,7 @@ const ONLY_THE_READER: [&str; 58] = [
     "must be an address or a range",
     "is not a range of addresses",
     "needs client_ca",
+    "needs custom_host",
     "is not the name of a key in auth.keys",
     "is required with proxy_protocol",
     "must be a time such as",
@@ -133,6 +134,10 @@ fn sample(root: &Value, schema: &Value) -> Value {
             // The list of combinations of which a config must have one.
             if schema["properties"].get("override_params").is_some() && !members.contains_key("provider") {
                 members.insert("retry".to_owned(), json!({"attempts": 1}));
+            }
+            // A model server needs an address of its own.
+            if schema["properties"].get("engine").is_some() {
+                members.insert("custom_host".to_owned(), json!("http://127.0.0.1:9"));
             }
             Value::Object(members)
         }

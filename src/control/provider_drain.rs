@@ -1,0 +1,82 @@
+//! `POST /v1/providers/{slug}/drain`: takes a provider out of the choice for a while, or puts it back.
+//!
+//! In the memory of this process alone. Not here: what a plan makes of it (`route`).
+
+use super::call::Call;
+use super::field::{Field, Type, optional, required};
+use super::page;
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, post};
+use memory::store::Kind;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
+
+/// The longest time, seconds: 30 days.
+const MAX_SECONDS: i64 = 30 * 86_400;
+
+const BODY: &[Field] = &[
+    optional("drained", Type::Flag, "Whether it gets no new attempts; true by default."),
+    optional(
+        "for_seconds",
+        Type::Integer(1, MAX_SECONDS),
+        "How long. Until it is ended, or the process ends, where absent.",
+    ),
+];
+
+const DRAINED: &[Field] = &[
+    required("drained", Type::Flag, "Whether it gets no new attempts now."),
+    required("was_drained", Type::Flag, "Whether it got none before."),
+    required("slug", Type::Text(255), "The provider."),
+    required("object", Type::Text(20), "`provider-drain`."),
+];
+
+pub(super) const ROUTES: &[Route] = &[post(
+    "/v1/providers/{slug}/drain",
+    Access::Scope(&[Scope::TargetsUpdate]),
+    "Takes a provider out of the choice of targets, or puts it back",
+    |call| Box::pin(drain(call)),
+)
+.body(BODY)
+.query(page::IN_WORKSPACE)
+.replies(Shape::Object(DRAINED))
+.changes("providers", "drain")
+.of_process()
+.on_control_port_only()];
+
+async fn drain(mut call: Call) -> Result<Reply, Error> {
+    let (record, slug) = provider(&call)?;
+    let now = Instant::now();
+    let drained = &call.shared.drained_providers;
+    let was_drained = drained.get(record, &slug, now).is_some();
+    let drains = call.flag("drained").unwrap_or(true);
+    if drains {
+        let seconds = call.body.get("for_seconds").and_then(Value::as_u64);
+        let until = seconds.map(|seconds| now + Duration::from_secs(seconds));
+        if !drained.insert(record, &slug, until, now) {
+            return Err(Error::conflict("Too many providers are drained; end one of them first."));
+        }
+    } else {
+        drained.remove(record, &slug, now);
+    }
+    let what = if drains { "gets no new attempts" } else { "gets attempts again" };
+    log::info!(target: "turnpike", "provider {slug} {what}, as the control port says");
+    call.record_change().await;
+    Ok(Reply::from(
+        json!({"drained": drains, "was_drained": was_drained, "slug": slug, "object": "provider-drain"}),
+    ))
+}
+
+/// The record of the provider that the path names, nil for one of the settings, and its slug.
+///
+/// # Errors
+/// 404 for one that there is not.
+fn provider(call: &Call) -> Result<(Uuid, String), Error> {
+    if call.snapshot.settings.providers.contains_key(call.named()) {
+        return Ok((Uuid::nil(), call.named().to_owned()));
+    }
+    let record = call.find(Kind::Provider)?;
+    Ok((record.id, record.slug.clone().unwrap_or_default()))
+}

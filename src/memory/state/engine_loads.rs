@@ -1,0 +1,219 @@
+//! What model servers have to do, by their own word (`engine` of a stored provider), read again and again in the background.
+//!
+//! A server that does not respond in time is not down: its last reading counts for a while, then there is none, and only what this
+//! gateway has sent there counts. Bounded by the stored providers. Not here: what its metrics mean (`provider::engine_metrics`), and who
+//! is chosen by them (`route`).
+
+use super::Shared;
+use super::snapshot::SettingsSnapshot;
+use crate::net::outbound::origin::Origin;
+use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
+use futures_util::future::join_all;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, Method};
+use knowledge::provider::engine_metrics::EngineReading;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use words::config::policies::EnginePolicy;
+use words::settings::StoredProvider;
+
+/// The most servers that are read.
+const MAX_ENGINES: usize = 1_000;
+/// How often it is looked whether there are others.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// What others than the operator may have the gateway do.
+const MIN_STORED_INTERVAL: Duration = Duration::from_secs(1);
+/// For one reading, at least; a longer interval is the limit of its own.
+const MIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest page of metrics, bytes.
+const MAX_PAGE_BYTES: usize = 4 << 20;
+/// A reading counts for so many intervals, and no shorter than [`MIN_FRESH`].
+const FRESH_INTERVALS: u32 = 5;
+const MIN_FRESH: Duration = Duration::from_secs(5);
+
+/// The readings of all servers.
+#[derive(Debug)]
+pub struct EngineLoads {
+    http: SideHttpClient,
+    /// By slug; those of several workspaces are told apart by their record, nil for a provider of the settings.
+    readings: Mutex<HashMap<String, Vec<(Uuid, Kept)>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    reading: Arc<EngineReading>,
+    /// When it counts no more.
+    until: Instant,
+}
+
+/// A server to be read.
+#[derive(Debug, Clone, PartialEq)]
+struct EngineSource {
+    record: Uuid,
+    slug: String,
+    url: String,
+    headers: HeaderMap,
+    policy: EnginePolicy,
+    /// The operator wrote its address.
+    is_trusted: bool,
+}
+
+/// A server as operators see it.
+#[derive(Debug, Clone)]
+pub struct EngineView {
+    pub slug: String,
+    pub reading: Arc<EngineReading>,
+}
+
+impl EngineLoads {
+    pub fn new(ca_file: Option<PathBuf>) -> Self {
+        Self { http: SideHttpClient::pooled(ca_file), readings: Mutex::default() }
+    }
+
+    /// The reading of a stored provider, if it still counts at `now`. `record`: nil for one of the settings.
+    pub fn get(&self, record: Uuid, slug: &str, now: Instant) -> Option<Arc<EngineReading>> {
+        let readings = self.readings.lock();
+        let (_, kept) = readings.get(slug)?.iter().find(|(of, _)| *of == record)?;
+        (now < kept.until).then(|| Arc::clone(&kept.reading))
+    }
+
+    /// Those that count at `now`.
+    pub fn list(&self, now: Instant) -> Vec<EngineView> {
+        let readings = self.readings.lock();
+        let all =
+            readings.iter().flat_map(|(slug, of_slug)| of_slug.iter().map(move |(_, kept)| (slug, kept)));
+        let fresh = all.filter(|(_, kept)| now < kept.until);
+        fresh
+            .map(|(slug, kept)| EngineView { slug: slug.clone(), reading: Arc::clone(&kept.reading) })
+            .collect()
+    }
+
+    /// Keeps the readings of the providers in force fresh, for ever.
+    pub async fn keep_fresh(&self, shared: &Shared) {
+        loop {
+            let snapshot = shared.settings_arc();
+            let sources = sources(&snapshot);
+            self.forget_others(&sources);
+            let reading = join_all(sources.iter().map(|source| self.read_again_and_again(shared, source)));
+            tokio::select! {
+                () = until_others(shared, snapshot, &sources) => {}
+                _ = reading, if !sources.is_empty() => {}
+            }
+        }
+    }
+
+    async fn read_again_and_again(&self, shared: &Shared, source: &EngineSource) {
+        let mut is_read = true;
+        loop {
+            let next = tokio::time::Instant::now() + source.policy.interval;
+            let read = self.read(shared, source).await;
+            shared.metrics.record_engine_read(&source.slug, read.is_ok());
+            match read {
+                Ok(reading) => {
+                    if !is_read {
+                        log::info!(target: "turnpike", "engine {}: its metrics can be read again", source.slug);
+                    }
+                    is_read = true;
+                    self.keep(source, reading, Instant::now());
+                }
+                Err(why) => {
+                    // Once, not every second.
+                    if is_read {
+                        log::warn!(target: "turnpike", "engine {}: its metrics cannot be read, its load is not known: {why}", source.slug);
+                    }
+                    is_read = false;
+                }
+            }
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    async fn read(&self, shared: &Shared, source: &EngineSource) -> Result<EngineReading, String> {
+        let request = SideRequest {
+            method: Method::GET,
+            url: &source.url,
+            headers: source.headers.clone(),
+            body: Vec::new(),
+            timeout: source.policy.interval.max(MIN_TIMEOUT),
+            max_body: MAX_PAGE_BYTES,
+            trusted: source.is_trusted,
+        };
+        let hosts = &shared.settings_arc().hosts;
+        let response = self.http.send(request, &shared.dns, hosts).await.map_err(|why| why.to_string())?;
+        if response.status != 200 {
+            return Err(format!("{} answers {}", source.policy.metrics_path, response.status));
+        }
+        let page = String::from_utf8_lossy(&response.body);
+        let nothing = || format!("{} names no running or waiting requests", source.policy.metrics_path);
+        EngineReading::read(&page).ok_or_else(nothing)
+    }
+
+    fn keep(&self, source: &EngineSource, reading: EngineReading, now: Instant) {
+        let until = now + (source.policy.interval * FRESH_INTERVALS).max(MIN_FRESH);
+        let kept = Kept { reading: Arc::new(reading), until };
+        let mut readings = self.readings.lock();
+        let of_slug = readings.entry(source.slug.clone()).or_default();
+        match of_slug.iter_mut().find(|(record, _)| *record == source.record) {
+            Some((_, earlier)) => *earlier = kept,
+            None => of_slug.push((source.record, kept)),
+        }
+    }
+
+    fn forget_others(&self, sources: &[EngineSource]) {
+        let is_source = |slug: &str, record: Uuid| {
+            sources.iter().any(|source| source.slug == slug && source.record == record)
+        };
+        self.readings.lock().retain(|slug, of_slug| {
+            of_slug.retain(|(record, _)| is_source(slug, *record));
+            !of_slug.is_empty()
+        });
+    }
+}
+
+/// Returns when there are other servers than these.
+async fn until_others(shared: &Shared, mut then: Arc<SettingsSnapshot>, sources_then: &[EngineSource]) {
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let now = shared.settings_arc();
+        if Arc::ptr_eq(&then, &now) {
+            continue;
+        }
+        if sources(&now) != sources_then {
+            return;
+        }
+        then = now;
+    }
+}
+
+/// The servers to be read, by these settings and stored objects.
+fn sources(snapshot: &SettingsSnapshot) -> Vec<EngineSource> {
+    let own = snapshot.settings.providers.iter();
+    let own = own.filter_map(|(slug, provider)| EngineSource::new(Uuid::nil(), slug, provider, true));
+    let stored = snapshot.stored.engines();
+    let stored =
+        stored.filter_map(|(record, slug, provider)| EngineSource::new(record, slug, provider, false));
+    own.chain(stored).take(MAX_ENGINES).collect()
+}
+
+impl EngineSource {
+    fn new(record: Uuid, slug: &str, provider: &StoredProvider, is_trusted: bool) -> Option<Self> {
+        let mut policy = provider.policies.engine.clone()?;
+        if !is_trusted {
+            policy.interval = policy.interval.max(MIN_STORED_INTERVAL);
+        }
+        let origin = Origin::parse(provider.account.custom_host.as_deref()?, is_trusted).ok()?;
+        let scheme = if origin.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}{}", origin.authority(), policy.metrics_path);
+        let key = provider.account.api_key.as_ref().map(|key| format!("Bearer {}", key.expose()));
+        let mut headers = HeaderMap::new();
+        if let Some(mut value) = key.and_then(|key| HeaderValue::from_str(&key).ok()) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Some(Self { record, slug: slug.to_owned(), url, headers, policy, is_trusted })
+    }
+}
