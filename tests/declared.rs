@@ -103,6 +103,10 @@ fn one_of_each() -> Value {
         {"kind": "model-names", "slug": "fast", "name": "fast-*", "to": "@of-all", "model": "gpt-*", "workspace_id": "red", "description": odd},
         {"kind": "mcp-servers", "slug": "tools", "name": "tools", "url": "https://mcp.example/a", "workspace_id": "red",
          "configurations": {"custom_headers": {"X-Token": SECRET}}},
+        {"kind": "mcp-servers", "slug": "an-api", "name": "api", "url": "https://api.example/v2", "workspace_id": "red",
+         "openapi": {"operations": {"deny": ["x*"]}, "document": {"openapi": "3.1.0", "info": {"title": odd}, "paths": {"/a/{b}": {
+            "get": {"operationId": "a", "parameters": [{"name": "b", "in": "path", "schema": {"$ref": "#/components/schemas/B"}}]}}},
+            "components": {"schemas": {"B": {"type": "string", "pattern": "^a$", "default": null}}}}}},
         {"kind": "policies/usage-limits", "slug": "each", "workspace_id": null, "type": "cost", "credit_limit": 3, "periodic_reset": "monthly",
          "conditions": [{"key": "metadata._user", "value": "*"}], "group_by": [{"key": "metadata._user"}]},
         {"kind": "policies/rate-limits", "slug": "rates", "workspace_id": "red", "type": "requests", "unit": "rpm", "value": 7, "name": odd,

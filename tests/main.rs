@@ -127,6 +127,7 @@ mod monitoring;
 mod nodes;
 mod object_commands;
 mod observability;
+mod openapi_tools;
 mod operation_limits;
 mod operations;
 mod operators;

@@ -3,6 +3,7 @@
 //! How clients use it through the gateway is `proxy::mcp`. How a server is found out about is `net::outbound::mcp`, what is
 //! remembered of it `state::mcp_servers`; what a request may save is checked in [`check`].
 
+mod api;
 mod approval;
 pub(super) mod check;
 mod metadata;
@@ -103,11 +104,13 @@ const PRICES_DOC: &str = "What one call of a tool costs, US cents, by the server
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
-    required(
+    optional(
         "url",
         Type::Name(2048),
-        "Where the server listens, without a query. Checked as custom hosts are.",
+        "Where the server listens, without a query. Checked as custom hosts are. Of an API: its base URL; by default the first server of \
+         the document.",
     ),
+    optional("openapi", api::OPENAPI, api::DOC),
     optional("description", Type::Text(500), "For people."),
     optional("slug", Type::Slug(3, 50), "Made of the name where absent."),
     optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
@@ -126,6 +129,7 @@ const UPDATE: &[Field] = &[
         Type::Name(2048),
         "Another host needs its headers with it: the old ones are not sent there.",
     ),
+    optional("openapi", api::OPENAPI, "Replaces all of it; null: the server speaks MCP."),
     optional("description", Type::Text(500), "For people."),
     optional("auth_type", AUTH_TYPE, "`none` removes headers and sign-in, `headers` the sign-in."),
     optional("transport", TRANSPORT, TRANSPORT_DOC),
@@ -154,6 +158,7 @@ const ITEM: &[Field] = &[
     ),
     required("transport", Type::OneOf(&["http"]), "Streamable HTTP."),
     required("configurations", Type::AnyObject, "`custom_headers` and `oauth`, with masked secrets."),
+    nullable("openapi", Type::AnyObject, "As it was given; in lists without its `document`."),
     nullable("access", ACCESS, ACCESS_DOC),
     nullable("prices", PRICES, PRICES_DOC),
     nullable("mcp_integration_id", Type::Text(128), "As it was given."),
@@ -235,8 +240,10 @@ impl Resource for McpServer {
     const NAME: &'static str = "mcp-servers";
     const PATHS: [&'static str; 2] = ["/v1/mcp-servers", "/v1/mcp-servers/{id}"];
     const PREFIX: &'static str = "mcp-";
-    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id", "access", "prices"];
+    const KEPT: &'static [&'static str] =
+        &["name", "description", "mcp_integration_id", "access", "prices", "openapi"];
     const SECRET: &'static [&'static str] = &["configurations"];
+    const IS_COMPILED: bool = true;
     const PAGE_SIZE: usize = 100;
     const CHANGED: Changed = Changed::Made;
 
@@ -251,6 +258,10 @@ impl Resource for McpServer {
             found.retain(|record| id == Some(record.id) || record.slug.as_deref() == Some(named));
         }
         Ok(stored_items(found))
+    }
+
+    async fn listed(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(api::without_document(view(ITEM, record, json!({"transport": "http", "object": "mcp-server"}))))
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {

@@ -3,6 +3,7 @@
 //! What is approved is the definition by its hash, which the client has seen: one that changes meanwhile is not. What a missing approval leads
 //! to is `engine::mcp`'s.
 
+use super::api;
 use crate::call::Call;
 use crate::field::{Field, Type, nullable, optional, required};
 use crate::records::changed;
@@ -39,6 +40,7 @@ const TOOL: &[Field] = &[
 pub(super) const LISTED: &[Field] = &[
     required("approved_only", Type::Flag, "Whether clients may use approved definitions alone."),
     required("data", Type::List(&Type::Object(TOOL), 0, 4000), "By name."),
+    api::LEFT_OUT,
     required("object", Type::Text(20), "`list`."),
 ];
 
@@ -92,7 +94,11 @@ pub(super) async fn list(call: Call) -> Result<Reply, Error> {
         (tool.now, tool.now_hash) = (Some(definition), Some(hash));
     }
     let data: Vec<Value> = tools.iter().map(|(name, tool)| tool.view(name)).collect();
-    Ok(Reply::from(json!({"approved_only": server.needs_approval(), "data": data, "object": "list"})))
+    let mut reply = json!({"approved_only": server.needs_approval(), "data": data, "object": "list"});
+    if let (Some(api), Some(members)) = (&server.api, reply.as_object_mut()) {
+        members.insert("left_out".to_owned(), api::left_out(api));
+    }
+    Ok(Reply::from(reply))
 }
 
 pub(super) async fn approve(mut call: Call) -> Result<Reply, Error> {
@@ -173,7 +179,7 @@ async fn listed(
 }
 
 /// The server as requests use it.
-fn server(call: &Call, record: &Record) -> Result<Arc<StoredMcpServer>, Error> {
+pub(super) fn server(call: &Call, record: &Record) -> Result<Arc<StoredMcpServer>, Error> {
     let found = call.snapshot.stored.mcp_server(record.id);
     found.ok_or_else(|| Error::conflict("The MCP server cannot be used now: the log has why."))
 }

@@ -2,6 +2,7 @@
 //!
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
+use super::api;
 use super::sign_in;
 use crate::call::Call;
 use crate::policies::conditions::check_conditions;
@@ -40,13 +41,14 @@ const RESERVED: [&str; 13] = [
 /// 400 with all problems.
 pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
     let problems = Problems::default();
+    api::check(&call.body, body, &call.snapshot.hosts, &problems);
     connect(&call.body, body, &call.snapshot.hosts, &problems);
     check_access(&call.body, &problems);
     check_prices(&call.body, &problems);
     if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
-const PATTERN_RULE: &str = "must be 1 to 256 characters without spaces, with at most one *";
+pub(super) const PATTERN_RULE: &str = "must be 1 to 256 characters without spaces, with at most one *";
 
 /// The keys of conditions beside those of metadata: what a client is, and not what it asks for.
 const CLIENT_KEYS: [&str; 3] = ["api_key", "workspace_id", "role"];

@@ -2,7 +2,7 @@
 //!
 //! A server that cannot be reached is no error of the request: the response has why.
 
-use super::check;
+use super::{api, check};
 use crate::call::Call;
 use crate::field::{Field, Type, nullable, required};
 use crate::records::time;
@@ -13,6 +13,8 @@ use knowledge::provider::token_exchange::Credentials;
 use memory::net::outbound::mcp::{McpDescription, McpServer};
 use memory::state::credentials::FetchContext;
 use memory::state::mcp_servers::{McpSync, McpSyncStatus, synced};
+use memory::state::stored::mcp_apis::OPENAPI;
+use memory::state::stored::mcp_servers::StoredMcpServer;
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -47,16 +49,24 @@ pub(super) const METADATA: &[Field] = &[
 ];
 
 pub(super) const TESTED: &[Field] = &[
-    required("success", Type::Flag, "Whether a session was initialized."),
+    required(
+        "success",
+        Type::Flag,
+        "Whether a session was initialized; of an API: its document can be used.",
+    ),
     nullable("status_code", Type::Integer(100, 999), "The server's HTTP status; null where it sent none."),
     required("response_time_ms", Type::Integer(0, 60_000), "Milliseconds."),
     required("url", Type::Text(2048), "What was called."),
     nullable("server_name", Type::Text(128), "The server's name for itself."),
     nullable("error", Type::Text(1000), "Why there is no session."),
+    api::LEFT_OUT,
 ];
 
 pub(super) async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::McpServer)?;
+    if let Some(api) = api_of(&call, &record)?.as_ref().and_then(|stored| stored.api.as_ref()) {
+        return Ok(Reply::from(api::metadata(api, &record)));
+    }
     let server = server(&call, &record).await?;
     let sync = synced(&call.shared, record.id, record.revision, server).await;
     Ok(Reply::from(view(&sync)))
@@ -64,6 +74,9 @@ pub(super) async fn read(call: Call) -> Result<Reply, Error> {
 
 pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::McpServer)?;
+    if let Some(stored) = api_of(&call, &record)? {
+        return tested_api(call, &stored).await;
+    }
     let server = server(&call, &record).await?;
     let started = Instant::now();
     let client = &call.shared.mcp_servers.client;
@@ -81,6 +94,29 @@ pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
         "url": server.url,
         "server_name": name,
         "error": error,
+    })))
+}
+
+/// The server as requests use it, if it is an API.
+fn api_of(call: &Call, record: &Record) -> Result<Option<Arc<StoredMcpServer>>, Error> {
+    if !crate::records::members(record).get(OPENAPI).is_some_and(Value::is_object) {
+        return Ok(None);
+    }
+    super::approval::server(call, record).map(Some)
+}
+
+/// Its document was read when it was saved: nothing is called.
+async fn tested_api(mut call: Call, stored: &StoredMcpServer) -> Result<Reply, Error> {
+    call.record_change().await;
+    let api = stored.api.as_ref();
+    Ok(Reply::from(json!({
+        "success": true,
+        "status_code": null,
+        "response_time_ms": 0,
+        "url": stored.url,
+        "server_name": api.map(|api| text(&api.title)),
+        "error": null,
+        "left_out": api.map(api::left_out),
     })))
 }
 

@@ -412,10 +412,7 @@ impl Attempt {
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let TranslationNotes { headers, warnings, .. } = notes;
         let vendor_headers = VendorHeaders::new(headers, &target.account)?;
-        let translation = ready.translation;
-        let local_count = ready.local_count;
-        let hides_usage = ready.hides_usage;
-        Ok(Self {
+        let attempt = Self {
             target,
             operation: request.operation,
             sent_operation: ready.operation,
@@ -433,11 +430,12 @@ impl Attempt {
             token_exchange,
             vendor_headers,
             warnings,
-            translation,
-            local_count,
-            hides_usage,
+            translation: ready.translation,
+            local_count: ready.local_count,
+            hides_usage: ready.hides_usage,
             trace_parent: None,
-        })
+        };
+        attempt.into_api_call(request.body.as_ref())
     }
 
     /// Where it is sent.

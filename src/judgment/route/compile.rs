@@ -459,6 +459,7 @@ fn compile_target(
         ids: slug.as_deref().map(|slug| sources.directory.provider_ids(slug)).unwrap_or_default(),
         slug,
         prompt,
+        api: None,
         by_model_name: sources.names.is_config(),
         model_config: sources.names.config_before_model(),
         origin,

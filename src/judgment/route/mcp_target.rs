@@ -43,6 +43,13 @@ pub fn compile_mcp(
     let hooks = ConfigHooks::new(snapshot.directory(workspace));
     let of_target = hooks.of_target(&Policies::default());
     let hook_bytes = hooks.finish()?;
+    let api = match &server.api {
+        None => None,
+        Some(api) => {
+            let found = tool.and_then(|(own_name, _)| api.tool(own_name));
+            Some(found.ok_or_else(|| Error::internal("an API is called by no tool of it"))?)
+        }
+    };
     let target = Target {
         path: "config".to_owned(),
         provider: &McpServers,
@@ -50,6 +57,7 @@ pub fn compile_mcp(
         ids: ProviderIds::default(),
         model_config: None,
         prompt: None,
+        api,
         account: Account { custom_host: Some(server.url.clone()), ..Account::default() },
         own_prices: tool.and_then(|(own_name, label)| prices(server, own_name, label)),
         models: None,

@@ -11,6 +11,7 @@
 //! byte.
 
 pub mod admission;
+mod api_call;
 pub mod attempt;
 mod body_edits;
 pub mod compile;

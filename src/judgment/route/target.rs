@@ -18,6 +18,7 @@ use memory::state::targets::{TargetId, TargetState};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use words::api::openapi::tool::ApiTool;
 use words::api::operation::Operation;
 use words::config::account::Account;
 use words::config::policies::{Policies, TimeLimits};
@@ -38,6 +39,8 @@ pub struct Target {
     pub model_config: Option<String>,
     /// The prompt that is rendered for it, where the client called one.
     pub prompt: Option<FoundPrompt>,
+    /// The operation of an API that a call of it is.
+    pub api: Option<Arc<ApiTool>>,
     pub account: Account,
     /// The prices that its stored provider has of its own.
     pub own_prices: Option<Arc<OwnPrices>>,

@@ -11,6 +11,7 @@ use words::api::body::Body;
 use words::api::chat::ProviderError;
 use words::api::mcp::envelope::response;
 use words::api::mcp::reply::McpReply;
+use words::api::openapi::answer::ApiHead;
 use words::config::account::Account;
 use words::error::Error;
 
@@ -28,6 +29,17 @@ impl JsonAdapter for Replies {
         let reply = McpReply::find(body, id).map_err(ProviderError::unreadable)?;
         Ok(response(id, &reply))
     }
+}
+
+/// The response to a call of a tool that is an operation of an API, as an MCP server would send it. `request`: the call's message.
+pub(super) fn api_response(head: &ApiHead, body: &[u8], request: Option<&Body>) -> Vec<u8> {
+    let id = request.and_then(|request| request.raw("id")).unwrap_or("null");
+    response(id, &McpReply::Result(head.result(body)))
+}
+
+/// The error that the response of an API is: its status, where that is no success.
+pub(super) fn api_error(head: &ApiHead) -> Option<String> {
+    (!head.is_success()).then(|| format!("http_{}", head.status))
 }
 
 /// The id of the provider that all MCP servers are.

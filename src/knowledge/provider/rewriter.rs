@@ -15,6 +15,7 @@ pub use text_filters::TextFilters;
 
 use super::adapter::{CallPlace, JsonAdapter, ResponseContext, ResponsePatch};
 use super::bounded_body::BoundedBody;
+use super::mcp;
 use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
 use super::reshape::Reshaped;
@@ -25,6 +26,7 @@ use response_state::State;
 use std::sync::Arc;
 use words::api::body::Body;
 use words::api::chat::{Decoder, Encoder, ProviderError};
+use words::api::openapi::answer::ApiHead;
 use words::api::operation::Operation;
 use words::api::tap::{ResponseSummary, Tap};
 use words::error::Error;
@@ -57,11 +59,13 @@ enum Work {
 }
 
 /// Who reads a whole JSON response.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum JsonReader {
     Adapter(&'static dyn JsonAdapter),
     /// For an operation of Gemini's API.
     Reshaped(Reshaped),
+    /// For a tool that is an operation of an API.
+    Api(Arc<ApiHead>),
 }
 
 /// What a whole JSON response is read with.
@@ -170,12 +174,16 @@ impl Rewriter {
                 let read = match reader {
                     JsonReader::Adapter(adapter) => adapter.read_in(&response, &context),
                     JsonReader::Reshaped(reshaped) => reshaped.read(&response, &context),
+                    JsonReader::Api(head) => Ok(mcp::api_response(head, &response, context.request)),
                 };
                 match read {
                     Ok(body) => {
                         let mut tap = Tap::new(Operation::Passthrough, false, true, None);
                         tap.push(&body);
                         state.summary = ResponseSummary { ended: true, content: true, ..tap.into_summary() };
+                        if let JsonReader::Api(head) = reader {
+                            state.summary.error = mcp::api_error(head);
+                        }
                         out.extend_from_slice(&body);
                     }
                     Err(error) => state.note_error(&error),

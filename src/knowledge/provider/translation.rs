@@ -21,6 +21,7 @@ use super::{Call, Provider};
 use std::sync::Arc;
 use words::api::body::{Body, MAX_VALUES};
 use words::api::chat::{ChatRequest, Decoder, EncodeContext};
+use words::api::openapi::answer::ApiHead;
 use words::api::operation::{ChatTranslator, Operation, StreamShape};
 use words::api::token_estimate::{self, CountText};
 use words::api::{gemini, messages, responses};
@@ -59,6 +60,8 @@ pub struct Translation {
     place: Option<Box<CallPlace>>,
     /// The tools whose names were changed for the provider.
     tool_names: Option<Arc<ToolNames>>,
+    /// The head of the response of an API that is called as a tool.
+    api: Option<Arc<ApiHead>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -191,6 +194,7 @@ impl Preparation<'_> {
             request: request.cloned(),
             place: None,
             tool_names: None,
+            api: None,
         }
     }
 
@@ -401,6 +405,7 @@ impl Translation {
             request: body.cloned(),
             place: None,
             tool_names: None,
+            api: None,
         })
     }
 
@@ -476,13 +481,22 @@ impl Translation {
                 Rewriter::chat(self.chat_decoder(chat, streamed), encoder, id)
                     .with_tool_names(self.tool_names.clone())
             }
-            Work::Json(adapter) => Rewriter::json(JsonReader::Adapter(adapter), self.json_call(created)),
+            Work::Json(adapter) => {
+                let api = self.api.clone().map(JsonReader::Api);
+                Rewriter::json(api.unwrap_or(JsonReader::Adapter(adapter)), self.json_call(created))
+            }
             Work::Reshaped(reshaped) => {
                 Rewriter::json(JsonReader::Reshaped(reshaped), self.json_call(created))
             }
             Work::Patch(patch) => Rewriter::patch(patch, self.tool_names.clone(), streamed),
             Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }
+    }
+
+    /// The same for a response with this head, which an API has sent that is called as a tool.
+    #[must_use]
+    pub fn of_api(&self, head: ApiHead) -> Self {
+        Self { api: Some(Arc::new(head)), ..self.clone() }
     }
 
     fn chat_decoder(&self, chat: &dyn ChatAdapter, streamed: bool) -> Box<dyn Decoder> {

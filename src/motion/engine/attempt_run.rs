@@ -10,10 +10,11 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
+use super::api_response;
 use super::attempt::ends::Ends;
 use super::attempt_state::AttemptFacts;
 use super::attempt_usage::Observed;
-use super::body_error::BodyError;
+use super::body_error::{BodyError, late_error};
 use super::caching::{CacheNote, CacheStatus, CachedCall};
 use super::content_kind::ContentKind;
 use super::guarding::Guarded;
@@ -338,8 +339,9 @@ impl AttemptRun {
         }
     }
 
-    fn accept_header(&mut self, header: Box<ResponseHeader>, end: bool) {
+    fn accept_header(&mut self, mut header: Box<ResponseHeader>, end: bool) {
         self.clock.header_at = self.clock.last_read;
+        let api = if self.is_local() { None } else { api_response::translation(&self.attempt, &mut header) };
         if !header.status.is_success() {
             self.phase = Phase::ErrorBody(ErrorResponse { header, body: BytesMut::new(), complete: end });
             return;
@@ -348,7 +350,7 @@ impl AttemptRun {
         // A response made by the gateway is decoded only to be filtered.
         let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local() || filters.is_some());
         let kind = ContentKind::of(&header);
-        let converting = self.conversion(kind);
+        let converting = api.or_else(|| self.conversion(kind));
         let translation = converting.as_ref().or(translation);
         let mut body = Box::new(match self.making.resumes.take() {
             Some(mut rewriter) => {
@@ -591,10 +593,4 @@ impl FinalResponse {
 fn read_error(header: &ResponseHeader, body: &[u8]) -> ProviderError {
     let error = ProviderError::read(header.status.as_u16(), body);
     error.or_kind(ProviderError::type_header(&header.headers))
-}
-
-/// The error for the log, if a provider failed after the response header was sent.
-fn late_error(error: &ProviderError) -> Error {
-    let message = format!("The provider answered {}: {}", error.status, error.message);
-    Error::invalid_response(message, "after the answer was begun")
 }

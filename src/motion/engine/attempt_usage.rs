@@ -73,6 +73,10 @@ impl Observed {
         let (is_charged, is_counted) = match billing(attempt) {
             Billing::None => return Self::Nothing,
             Billing::Tokens => (has_output, has_output),
+            // An API that refuses a call has carried nothing out.
+            Billing::Calls if attempt.target.api.is_some() && response.error.is_some() => {
+                return Self::Nothing;
+            }
             Billing::Calls => return Self::of_call(),
             Billing::IfReported | Billing::Other | Billing::Later => (!is_failed, false),
         };

@@ -18,3 +18,9 @@ pub(super) enum BodyError {
     /// A filter denied its text.
     Denied(Box<Error>),
 }
+
+/// The error for the log, if a provider failed after the response header was sent.
+pub(super) fn late_error(error: &ProviderError) -> Error {
+    let message = format!("The provider answered {}: {}", error.status, error.message);
+    Error::invalid_response(message, "after the answer was begun")
+}

@@ -199,11 +199,18 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
     /// Finishes a response that was sent completely.
     fn complete(self) {
         let Self { client, resume, mut run, body, .. } = self;
-        if let Some(permit) = run.permit.take() {
-            permit.finish(BreakerSignal::Success, Instant::now());
-        }
         let status = run.stream.state().status.unwrap_or_default();
-        run.layers.ends.end(Outcome::from_status(status));
+        let outcome = Outcome::from_status(status);
+        if let Some(permit) = run.permit.take() {
+            let target = &run.attempt.target;
+            let signal = match target.api {
+                // What an API refuses has a response as well.
+                Some(_) => outcome.breaker_signal(target.policies.breaker.as_ref()),
+                None => BreakerSignal::Success,
+            };
+            permit.finish(signal, Instant::now());
+        }
+        run.layers.ends.end(outcome);
         if !body.has_ended() || run.stream.is_cut() {
             run.stream.drain();
         }

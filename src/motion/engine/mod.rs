@@ -3,6 +3,7 @@
 //! It knows no session: the client is a [`downstream::Downstream`], implemented by a Pingora session and in memory. It
 //! does not admit requests (`proxy`), and does not pick targets (`route`).
 
+mod api_response;
 pub mod attempt;
 mod attempt_end;
 mod attempt_run;

@@ -9,6 +9,7 @@ use super::connections::{Connections, OpenConnection};
 use super::failure::{self, UpstreamFailure};
 use super::peer_selection::PeerSelection;
 use bytes::Bytes;
+use http::Method;
 use judgment::route::target::Target;
 use knowledge::provider::mcp;
 use memory::net::outbound::connection::UpstreamConnection;
@@ -127,8 +128,9 @@ impl Opener {
     ) -> bool {
         let reused = open.reused;
         self.connections.discard(open, error);
-        // A tool may have been carried out, and the server has only not said so.
-        let is_repeatable = self.target.provider.id() != mcp::ID;
+        // A tool may have been carried out, and the server has only not said so. One that only reads may be called again.
+        let only_reads = matches!(self.header.method, Method::GET | Method::HEAD);
+        let is_repeatable = only_reads || self.target.provider.id() != mcp::ID;
         let may_reopen = is_repeatable
             && !matches!(self.body, RequestBody::Streamed)
             && failure::is_stale_connection(error, state, &self.peers, reused);

@@ -17,6 +17,7 @@ pub mod mcp;
 pub mod messages;
 pub mod model_facts;
 pub mod model_list;
+pub mod openapi;
 pub mod operation;
 pub mod output_bounds;
 pub mod output_text;

@@ -4,6 +4,7 @@
 //! (`control::mcp_servers`).
 
 use super::mcp_access::McpAccess;
+use super::mcp_apis::{StoredApi, read_api};
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::store::{Catalog, Record, Store};
@@ -34,6 +35,8 @@ pub struct StoredMcpServer {
     /// How the gateway signs in there, beside the headers.
     pub sign_in: Option<Arc<dyn TokenExchange>>,
     pub access: McpAccess,
+    /// Of one that is an API: its tools. No MCP is spoken with it.
+    pub api: Option<StoredApi>,
     /// What calls of its tools cost; the first whose pattern means the tool counts.
     prices: Box<[CallPrice]>,
     /// The hashes of the definitions that were approved, by the server's names of the tools. `None`: none has to be.
@@ -149,6 +152,10 @@ pub(super) fn compile_mcp_server(
     }
     let custom_oauth = body.get("configurations").and_then(|configurations| configurations.get("oauth"));
     let access = McpAccess::read(body.get("access"), catalog)?;
+    let api = read_api(&body).transpose().map_err(|problems| {
+        let first = problems.first().map(|problem| format!("{} {}", problem.path, problem.message));
+        format!("its OpenAPI document cannot be used: {}", first.unwrap_or_default())
+    })?;
     Ok(StoredMcpServer {
         id: record.id,
         revision: record.revision,
@@ -158,6 +165,7 @@ pub(super) fn compile_mcp_server(
         headers,
         sign_in: sign_in(custom_oauth, url),
         access,
+        api: api.map(StoredApi::new),
         prices: prices(&body),
         approved: approved(&body),
     })

@@ -11,6 +11,7 @@
 
 mod compile;
 pub mod mcp_access;
+pub mod mcp_apis;
 pub mod mcp_bundles;
 pub mod mcp_servers;
 pub mod prompts;

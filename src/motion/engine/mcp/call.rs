@@ -2,7 +2,7 @@
 //!
 //! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
 
-use super::peer::session_headers;
+use super::peer::{api_headers, session_headers};
 use super::{ItemKind, McpPeer, McpWatch};
 use crate::engine::Engine;
 use crate::engine::attempt_state::AttemptFacts;
@@ -14,6 +14,7 @@ use crate::engine::orchestrator::Admitted;
 use crate::engine::planner::Planner;
 use crate::engine::request_context::RequestContext;
 use crate::engine::request_env::RequestEnv;
+use crate::engine::response_headers::new_header;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use judgment::route::admission::Endpoint;
@@ -22,6 +23,7 @@ use judgment::route::attempt::Request;
 use judgment::route::compiled::CompiledConfig;
 use judgment::route::mcp_target::compile_mcp;
 use judgment::route::plan::Plan;
+use memory::state::large_work::{run_here, translation};
 use memory::state::mcp_sessions::McpSession;
 use pingora::http::{RequestHeader, ResponseHeader};
 use serde_json::value::RawValue;
@@ -33,6 +35,7 @@ use words::api::mcp::envelope::{relayed_params, request};
 use words::api::mcp::era::McpEra;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::reply::{McpReply, member};
+use words::api::openapi::answer::refusal;
 use words::api::operation::Operation;
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
@@ -83,6 +86,9 @@ pub async fn call_mcp(
     let tool =
         call.named.filter(|_| call.kind == ItemKind::Tool).map(|(_, own_name)| (own_name, label.as_str()));
     let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace(), tool)?);
+    if let Some(refused) = refuse_arguments(ctx, call)? {
+        return Ok(refused);
+    }
     let mut is_held = false;
     let mut leaves = call.leaves.clone();
     loop {
@@ -110,6 +116,18 @@ pub async fn call_mcp(
         is_held = true;
         begin_again(ctx);
     }
+}
+
+/// The result for arguments that do not fit a tool of an API: nothing is sent, and the model may correct them.
+fn refuse_arguments(ctx: &mut RequestContext, call: &McpCall<'_>) -> Result<Option<McpAnswer>, Error> {
+    let tool = call.named.and_then(|(_, own_name)| call.peer.server.api.as_ref()?.tool(own_name));
+    let Some(tool) = tool else { return Ok(None) };
+    let arguments = call.message.param("arguments");
+    let bytes = arguments.map_or(0, |arguments| arguments.get().len());
+    let Err(why) = run_here(translation(bytes), || tool.request_of(arguments)) else { return Ok(None) };
+    ctx.failure = Some(Error::tool_failed("The arguments do not fit the tool."));
+    let header = Box::new(new_header(StatusCode::OK)?);
+    Ok(Some(McpAnswer { header, reply: McpReply::Result(refusal(&why)) }))
 }
 
 /// Takes what the client's headers say of its request besides the call.
@@ -154,20 +172,15 @@ async fn send(
     if is_first {
         reserve_request(engine, ctx, &mut request, config, &first.0).await?;
     }
-    let mut head = http::Request::new(());
-    (*head.method_mut(), *head.uri_mut()) = (Method::POST, uri);
-    *head.headers_mut() = session_headers(session, method, call.named.map(|(_, name)| name));
     // What a check takes out of the arguments must not leave in a header, which no check changes.
-    if !first.0.hooks.request.as_ref().is_some_and(|hooks| hooks.may_change()) {
-        add_params(head.headers_mut(), session, &call.params);
-    }
-    let (head, ()) = head.into_parts();
-    let mut downstream = MemoryDownstream::new(RequestHeader::from(head), None)
+    let is_changed = first.0.hooks.request.as_ref().is_some_and(|hooks| hooks.may_change());
+    let mut downstream = MemoryDownstream::new(head(call, session, uri, is_changed), None)
         .with_limit(MAX_RESPONSE)
         .leaving_with(call.leaves.clone());
     let admitted = Box::new(Admitted { plan, request, env, first, prepared: None });
     let (watch, requests) = McpWatch::new(&id);
-    ctx.offline.watch = Some(Box::new(watch));
+    // An API sends no messages.
+    ctx.offline.watch = Some(Box::new(watch)).filter(|_| call.peer.server.api.is_none());
     let snapshot = Arc::clone(&ctx.snapshot);
     let refusing = call.peer.refuse_requests(engine, &snapshot, session, requests);
     let is_complete = run(engine, &mut downstream, ctx, admitted, refusing).await;
@@ -189,6 +202,21 @@ async fn send(
         ctx.failure = Some(Error::tool_failed(failure_text(&reply)));
     }
     Ok(McpAnswer { header, reply })
+}
+
+/// The head of a call. `is_changed`: its arguments may be others than the client's.
+fn head(call: &McpCall<'_>, session: &McpSession, uri: Uri, is_changed: bool) -> RequestHeader {
+    let mut head = http::Request::new(());
+    (*head.method_mut(), *head.uri_mut()) = (Method::POST, uri);
+    *head.headers_mut() = match call.peer.server.api {
+        Some(_) => api_headers(),
+        None => session_headers(session, &call.message.method, call.named.map(|(_, name)| name)),
+    };
+    if !is_changed {
+        add_params(head.headers_mut(), session, &call.params);
+    }
+    let (head, ()) = head.into_parts();
+    RequestHeader::from(head)
 }
 
 /// Runs an attempt to its end. `refusing`: responds to what the server requests meanwhile. False: its response is not complete.

@@ -141,6 +141,11 @@ impl McpPeer {
         snapshot: &Arc<SettingsSnapshot>,
         list: McpList,
     ) -> Result<McpItems, String> {
+        if let Some(api) = &self.server.api {
+            let items = if list == McpList::Tools { Arc::clone(&api.items) } else { Arc::default() };
+            self.note_changed(engine, &items);
+            return Ok(items);
+        }
         let session = self.session(engine, snapshot).await?;
         let found = match self.pages(engine, snapshot, &session, list).await {
             // The session is lost.
@@ -238,6 +243,9 @@ impl McpPeer {
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
     ) -> Result<McpSession, ExchangeError> {
+        if self.server.api.is_some() {
+            return Ok(api_session());
+        }
         let stateless = McpSession {
             era: McpEra::Stateless,
             version: STATELESS.to_owned(),
@@ -321,7 +329,7 @@ impl McpPeer {
         session: &McpSession,
         id: &str,
     ) {
-        if session.era != McpEra::Sessions {
+        if session.era != McpEra::Sessions || self.server.api.is_some() {
             return;
         }
         const METHOD: &str = "notifications/cancelled";
@@ -416,6 +424,21 @@ const fn names_of(list: McpList) -> ListNames {
             items: "resourceTemplates",
         },
     }
+}
+
+/// What stands for a session with an API, which has none.
+fn api_session() -> McpSession {
+    let capabilities = r#"{"tools":{}}"#.to_owned();
+    McpSession { era: McpEra::Sessions, version: String::new(), id: None, capabilities }
+}
+
+/// The headers of a request to an API, beside those that its operation and its server's record have.
+pub(super) fn api_headers() -> HeaderMap {
+    const AGENT: &str = concat!("turnpike/", env!("CARGO_PKG_VERSION"));
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/*;q=0.9, */*;q=0.5"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+    headers
 }
 
 /// The headers of a request within a session. `name`: what `Mcp-Name` repeats.

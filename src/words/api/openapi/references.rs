@@ -1,0 +1,93 @@
+//! `$ref` within one document. References to other documents are refused: the gateway fetches none.
+
+use super::document::DocumentProblem;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+/// How many references may follow one another.
+const MAX_HOPS: usize = 16;
+/// Members whose values are no part of a description.
+const EXAMPLES: [&str; 5] = ["example", "examples", "default", "enum", "const"];
+/// Members whose own members have free names.
+const MAPS: [&str; 8] = [
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "schemas",
+    "$defs",
+    "parameters",
+    "requestBodies",
+    "responses",
+];
+
+/// What a local reference refers to.
+pub(super) fn target<'d>(document: &'d Value, reference: &str) -> Option<&'d Value> {
+    let pointer = reference.strip_prefix('#')?;
+    let pointer = percent_decode_str(pointer).decode_utf8().ok()?;
+    document.pointer(&pointer)
+}
+
+/// The value, or what its references lead to. `None`: nothing, or themselves.
+pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> Option<&'d Value> {
+    let mut found = value;
+    for _ in 0..MAX_HOPS {
+        match found.get("$ref").and_then(Value::as_str) {
+            Some(reference) => found = target(document, reference)?,
+            None => return Some(found),
+        }
+    }
+    None
+}
+
+/// Finds references that lead out of the document, or to nothing.
+pub(super) fn check(document: &Value, max: usize, problems: &mut Vec<DocumentProblem>) {
+    let mut scan = Scan { document, max, problems };
+    scan.value(document, "", false);
+}
+
+struct Scan<'s> {
+    document: &'s Value,
+    max: usize,
+    problems: &'s mut Vec<DocumentProblem>,
+}
+
+impl Scan<'_> {
+    /// `is_map`: the members of the value have free names.
+    fn value(&mut self, value: &Value, path: &str, is_map: bool) {
+        if self.problems.len() >= self.max {
+            return;
+        }
+        match value {
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(item, &format!("{path}[{index}]"), false);
+                }
+            }
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let at = format!("{path}.{name}");
+                    match member.as_str() {
+                        Some(reference) if name == "$ref" => self.reference(reference, at),
+                        _ if !is_map && is_no_description(name) => {}
+                        _ => self.value(member, &at, !is_map && MAPS.contains(&name.as_str())),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reference(&mut self, reference: &str, at: String) {
+        if !reference.starts_with('#') {
+            let why = "refers to another document, and the gateway fetches none: put all into one document";
+            self.problems.push(DocumentProblem::new(at, why));
+        } else if target(self.document, reference).is_none() {
+            self.problems
+                .push(DocumentProblem::new(at, format!("refers to {reference}, which is not there")));
+        }
+    }
+}
+
+fn is_no_description(name: &str) -> bool {
+    EXAMPLES.contains(&name) || name.starts_with("x-")
+}
