@@ -130,7 +130,8 @@ async fn what_cannot_be_saved_is_refused_with_every_problem() {
     let gateway = Gateway::start("");
     let url = "https://tools.example.com/mcp";
     for (body, paths) in [
-        (json!({}), vec!["name", "url"]),
+        (json!({}), vec!["name"]),
+        (json!({"name": "n"}), vec!["url"]),
         (json!({"name": "n", "url": url, "slug": "ab"}), vec!["slug"]),
         (json!({"name": "n", "url": url, "slug": "s".repeat(51)}), vec!["slug"]),
         (json!({"name": "n", "url": url, "description": "d".repeat(501)}), vec!["description"]),

@@ -26,6 +26,9 @@ BEYOND_A_SCHEMA = [
     ("key_transition_period_ms", "must be 0, or at least"),
     # MCP servers: docs/mcp.md.
     ("url|transport|auth_type", ""),
+    # An OpenAPI document has a language of its own.
+    (r"openapi\.document.*", ""),
+    (r"openapi\.operations\.(allow|deny)\[\d+\]", r"with at most one \*"),
     ("virtual_key", "there is no stored provider"),
     ("string|parameters|model|virtual_key", "is required for a new version"),
     ("string", "template|tag|partial"),
