@@ -70,7 +70,7 @@ fn an_operation_is_a_tool() {
             "body": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}})
     );
     let arguments = json!({"id": "a b", "dry": true, "X-Reason": "why", "body": {"name": "Rex", "age": 3}});
-    let request = tool.request(&arguments).unwrap();
+    let request = tool.request(&arguments, 0).unwrap();
     assert_eq!(sent(&request), r#"POST /pets/a%20b?dry=true {"age":3,"name":"Rex"}"#);
     assert_eq!(
         (&request.headers["x-reason"], &request.headers["content-type"]),
@@ -87,8 +87,18 @@ fn an_operation_is_a_tool() {
         json!({"id": "..", "X-Reason": "", "body": {"name": ""}}),
         json!({"id": "a", "X-Reason": "a\r\nb: c", "body": {"name": ""}}),
     ] {
-        assert!(tool.request(&wrong).is_err(), "{wrong}");
+        assert!(tool.request(&wrong, 0).is_err(), "{wrong}");
     }
+    let wrong = json!({"id": 1, "X-Reason": "", "body": {"name": 2}});
+    assert_eq!(tool.request(&wrong, 1 << 20).unwrap_err().matches(" is not of type ").count(), 1);
+    let why = tool.request(&wrong, 0).unwrap_err();
+    assert!(why.contains("/id: 1 is not of type \"string\"") && why.contains("/body/name"), "{why}");
+}
+
+#[test]
+fn arguments_that_are_too_large_are_refused() {
+    let text = json!({"type": "string"});
+    let tool = tool(&json!({"parameters": [ID(), {"name": "X-Reason", "in": "header", "schema": text}]}));
     for (text, part) in [
         (format!("{{\"id\":{}{}}}", "[".repeat(200), "]".repeat(200)), "too deep"),
         (format!("{{\"id\":\"{}\"}}", "a".repeat(5 << 20)), "bytes"),
@@ -96,8 +106,10 @@ fn an_operation_is_a_tool() {
         let why = tool.request_of(crate::json::Json::parse(&text).as_ref()).unwrap_err();
         assert!(why.contains(part), "{why}");
     }
-    let why = tool.request(&json!({"id": 1, "X-Reason": "", "body": {"name": 2}})).unwrap_err();
-    assert!(why.contains("/id: 1 is not of type \"string\"") && why.contains("/body/name"), "{why}");
+    let long = json!({"id": "a".repeat(17 << 10), "X-Reason": ""});
+    assert!(tool.request(&long, 0).unwrap_err().contains("URL"));
+    let long = json!({"id": "a", "X-Reason": "a".repeat(9 << 10)});
+    assert!(tool.request(&long, 0).unwrap_err().contains("header"));
 }
 
 #[test]
@@ -111,7 +123,7 @@ fn hints_follow_the_method() {
         .iter()
         .map(|tool| {
             let hints = ["readOnlyHint", "idempotentHint", "destructiveHint"].map(|name| hint(tool, name));
-            (tool.name.as_str(), json!(hints), sent(&tool.request(&json!({"id": "1"})).unwrap()))
+            (tool.name.as_str(), json!(hints), sent(&tool.request(&json!({"id": "1"}), 0).unwrap()))
         })
         .collect();
     assert_eq!(
@@ -144,12 +156,12 @@ fn a_name_that_is_taken_has_its_place_in_front() {
         "requestBody": {"content": {"application/json": {}}},
     }));
     let request = tool
-        .request(&json!({"id": "p", "query_id": "q", "header_id": "h", "body": "b", "request_body": [1]}));
+        .request(&json!({"id": "p", "query_id": "q", "header_id": "h", "body": "b", "request_body": [1]}), 0);
     let request = request.unwrap();
     assert_eq!(sent(&request), "POST /pets/p?id=q&body=b [1]");
     assert_eq!(request.headers["id"], "h");
     // Without its body, a POST has an empty one.
-    assert_eq!(sent(&tool.request(&json!({"id": "p"})).unwrap()), "POST /pets/p ");
+    assert_eq!(sent(&tool.request(&json!({"id": "p"}), 0).unwrap()), "POST /pets/p ");
 }
 
 #[test]
@@ -165,11 +177,11 @@ fn lists_and_objects_in_a_query_follow_their_style() {
     ]}));
     let arguments = json!({"id": "1", "tags": ["a", "b&c"], "ids": ["1", "2"], "where": {"x": 1}, "free": {"k": "v"}, "json": {"a": []}});
     assert_eq!(
-        sent(&tool.request(&arguments).unwrap()),
+        sent(&tool.request(&arguments, 0).unwrap()),
         "POST /pets/1?tags=a&tags=b%26c&ids=1,2&where%5Bx%5D=1&k=v&json=%7B%22a%22%3A%5B%5D%7D "
     );
     // No argument takes the place of another parameter.
-    assert!(tool.request(&json!({"id": "1", "free": {"ids": "9"}})).is_err());
+    assert!(tool.request(&json!({"id": "1", "free": {"ids": "9"}}), 0).is_err());
 }
 
 #[test]
@@ -193,7 +205,7 @@ fn schemas_of_3_0_become_json_schemas() {
             "x": {"type": "string", "format": "uuid"},
         })
     );
-    let fits = |body: Value| tool.request(&json!({"body": body})).is_ok();
+    let fits = |body: Value| tool.request(&json!({"body": body}), 0).is_ok();
     assert!(fits(json!({"size": 1, "kind": null, "owner": null})) && fits(json!({"owner": {"name": 1}})));
     assert!(!fits(json!({"size": 0})) && !fits(json!({"kind": "b"})) && !fits(json!({"owner": {}})));
 }
@@ -213,7 +225,7 @@ fn a_schema_that_contains_itself_is_cut() {
         properties,
         &json!({"name": {"type": "string"}, "next": {}, "one": {"anyOf": [{}, {"type": "string"}]}, "not": {}})
     );
-    let fits = |body: Value| document.tools[0].request(&json!({"body": body})).is_ok();
+    let fits = |body: Value| document.tools[0].request(&json!({"body": body}), 0).is_ok();
     assert!(
         fits(json!({"name": "a", "next": {"anything": 1}, "one": "s", "not": 1}))
             && !fits(json!({"next": {}}))
@@ -260,7 +272,7 @@ fn what_no_tool_can_be_made_of_is_named() {
         ["GET /../up", "GET /cookie", "GET /host", "GET /matrix/{id}", "GET /open/{id}", "POST /upload"]
     );
     assert!(document.left_out[5].why.contains("multipart/form-data"), "{:?}", document.left_out);
-    let request = document.tools[0].request(&json!({"body": {"a": "x y", "b": [1, 2]}})).unwrap();
+    let request = document.tools[0].request(&json!({"body": {"a": "x y", "b": [1, 2]}}), 0).unwrap();
     assert_eq!(sent(&request), "POST /form a=x%20y&b=1&b=2");
 }
 
@@ -361,7 +373,7 @@ fn patterns_are_judged_where_they_can_be() {
             &json!({"parameters": [ID(), {"name": "q", "in": "query", "schema": {"type": "string", "pattern": pattern}}]}),
         )
     };
-    let fits = |tool: &ApiTool, q: &str| tool.request(&json!({"id": "1", "q": q})).is_ok();
+    let fits = |tool: &ApiTool, q: &str| tool.request(&json!({"id": "1", "q": q}), 0).is_ok();
     let many: serde_json::Map<String, Value> =
         (0..50).map(|number| (format!("p{number}"), json!({"pattern": "^[a-z]+$"}))).collect();
     let body = json!({"requestBody": {"content": {"application/json": {"schema": {"properties": many}}}}, "parameters": [ID()]});

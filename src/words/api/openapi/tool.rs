@@ -23,6 +23,11 @@ const MAX_PATTERNS: usize = 16;
 const MAX_PATTERN: usize = 32 << 10;
 /// The most bytes of the arguments of a call.
 const MAX_CALL: usize = 4 << 20;
+/// The longest path with its query, and the longest value of a header, bytes.
+const MAX_PATH: usize = 16 << 10;
+const MAX_HEADER: usize = 8 << 10;
+/// The most bytes of arguments of which all problems are looked for.
+const MAX_EXPLAINED: usize = 64 << 10;
 /// The most problems with arguments that a message lists, and the longest of each, bytes.
 const MAX_LISTED: usize = 5;
 const MAX_PROBLEM: usize = 200;
@@ -169,20 +174,20 @@ impl ApiTool {
     /// # Errors
     /// What is wrong with them, for the model that has written them.
     pub fn request_of(&self, arguments: Option<&Json<'_>>) -> Result<ApiRequest, String> {
-        let Some(json) = arguments else { return self.request(&Value::Null) };
+        let Some(json) = arguments else { return self.request(&Value::Null, 0) };
         let size = json.get().len();
         if size > MAX_CALL {
             return Err(format!("The arguments have {size} bytes, and {MAX_CALL} are taken."));
         }
         let read = json.read().ok_or("The arguments are nested too deep.")?;
-        self.request(&read)
+        self.request(&read, size)
     }
 
-    /// The same, if the arguments fit the schema. Null: there are none.
-    pub(super) fn request(&self, arguments: &Value) -> Result<ApiRequest, String> {
+    /// The same, if the arguments fit the schema. Null: there are none. `size`: of their text, bytes.
+    pub(super) fn request(&self, arguments: &Value, size: usize) -> Result<ApiRequest, String> {
         let none = Value::Object(Map::new());
         let arguments = if arguments.is_null() { &none } else { arguments };
-        self.check(arguments)?;
+        self.check(arguments, size)?;
         let value = |argument: &str| arguments.get(argument).filter(|value| !value.is_null());
         let of = |place: Place| self.parameters.iter().filter(move |parameter| parameter.place == place);
         let mut path = self.path.fill(|name| {
@@ -195,12 +200,15 @@ impl ApiTool {
         if !query.is_empty() {
             path = format!("{path}?{query}");
         }
+        if path.len() > MAX_PATH {
+            return Err(format!("The arguments make a URL of more than {MAX_PATH} bytes."));
+        }
         let mut headers = HeaderMap::new();
         for parameter in of(Place::Header) {
             let Some(value) = value(&parameter.argument) else { continue };
             let text = simple(value, parameter.style, parameter.explodes);
             let name = HeaderName::from_bytes(parameter.name.as_bytes()).ok();
-            let value = HeaderValue::from_str(&text).ok();
+            let value = HeaderValue::from_str(&text).ok().filter(|value| value.len() <= MAX_HEADER);
             let both = name
                 .zip(value)
                 .ok_or_else(|| format!("The argument {} cannot stand in a header.", parameter.argument))?;
@@ -241,7 +249,10 @@ impl ApiTool {
         }
     }
 
-    fn check(&self, arguments: &Value) -> Result<(), String> {
+    fn check(&self, arguments: &Value, size: usize) -> Result<(), String> {
+        if self.validator.is_valid(arguments) {
+            return Ok(());
+        }
         let problem = |error: jsonschema::ValidationError<'_>| {
             let at = error.instance_path().to_string();
             let message = error.to_string();
@@ -249,11 +260,11 @@ impl ApiTool {
             let message = message.get(..end).unwrap_or_default();
             if at.is_empty() { message.to_owned() } else { format!("{at}: {message}") }
         };
-        let problems: Vec<String> =
-            self.validator.iter_errors(arguments).take(MAX_LISTED).map(problem).collect();
-        if problems.is_empty() {
-            return Ok(());
-        }
+        // Large arguments may have a problem in each of their values.
+        let problems: Vec<String> = match size > MAX_EXPLAINED {
+            true => self.validator.validate(arguments).err().map(problem).into_iter().collect(),
+            false => self.validator.iter_errors(arguments).take(MAX_LISTED).map(problem).collect(),
+        };
         Err(format!("The arguments do not fit the schema of the tool: {}.", problems.join("; ")))
     }
 }
