@@ -140,6 +140,7 @@ mod passing_headers;
 mod policies;
 mod prefix_choice;
 mod prices;
+mod prompt_marks;
 mod prompt_partings;
 mod prompt_slugs;
 mod prompts;

@@ -201,7 +201,13 @@ impl ProviderResponse<'_> {
             &outgoing,
             &account(),
             Some(&body),
-            PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None },
+            PrepareOptions {
+                strict,
+                stream_usage: false,
+                client_betas: None,
+                learned: None,
+                prompt_cache: None,
+            },
             &mut notes,
         )
         .unwrap();

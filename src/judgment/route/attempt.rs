@@ -569,6 +569,7 @@ fn prepare(
         stream_usage: request.stream_usage,
         client_betas: request.betas.as_deref(),
         learned: request.learned_of(target, call.model),
+        prompt_cache: target.policies.auto_marks(),
     };
     translation::prepare(target.provider, call, &target.account, body, options, notes)
 }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     /// Values of headers of inherited keys: at least two different ones that each of them takes.
-    const VALUES: [&str; 8] = ["low", "normal", "1", "2", "true", "false", "x-a", "x-b"];
+    const VALUES: [&str; 10] = ["low", "normal", "1", "2", "true", "false", "x-a", "x-b", "auto", "off"];
 
     #[test]
     fn requests_that_differ_in_the_header_of_an_inherited_key_have_different_keys() {

@@ -26,6 +26,7 @@ use super::prompt_prefix::PromptPrefix;
 use super::retry::{self, RetryDecision};
 use super::target::Target;
 use crate::guard::HookView;
+use knowledge::provider::prompt_marks;
 use memory::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -105,6 +106,9 @@ pub struct AttemptView {
     pub translated: bool,
     /// `as_written`, `changed`, or `none`.
     pub body: &'static str,
+    /// Where the marks of the provider's cache of prompts stand, if the gateway sets them (`prompt_cache`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache_marks: Vec<String>,
     /// Credentials must be obtained first: a token or a signature.
     pub signed: bool,
     /// `direct`, `orchestrated`, or `local` if no upstream is needed.
@@ -339,6 +343,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
                 path: None,
                 translated: false,
                 body: "none",
+                cache_marks: Vec::new(),
                 signed: false,
                 way: "none",
                 warnings: Vec::new(),
@@ -346,6 +351,8 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
             };
         }
     };
+    let marked = attempt.body.as_deref().filter(|_| target.policies.auto_marks().is_some());
+    let cache_marks = marked.map(prompt_marks::places).unwrap_or_default();
     let body = match (&attempt.body, attempt.body_changed) {
         (None, _) => "none",
         (Some(_), true) => "changed",
@@ -364,6 +371,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
         path: attempt.local_count.is_none().then(|| without_values(&attempt.path, request.uri.query())),
         translated: attempt.translation.is_some(),
         body,
+        cache_marks,
         signed: attempt.needs_credentials(),
         way: transport,
         warnings: attempt.warnings,

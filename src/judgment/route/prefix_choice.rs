@@ -16,6 +16,7 @@ use knowledge::provider::prompt_cache::PromptCache;
 use memory::state::prefix_tables::PrefixOwner;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
+use words::config::policies::MarkTtl;
 
 /// A member is over its share with more than so many times the attempts that its weight stands for (consistent hashing with bounded
 /// loads, <https://arxiv.org/abs/1608.01350>).
@@ -127,7 +128,8 @@ pub(super) fn choose(
     let mut candidates: Vec<Candidate> = candidates
         .map(|(index, ((member, identity), blocks))| {
             let cache = cache_of(&member.node, client_model);
-            let ttl = if prefix.is_kept_longer { cache.long_ttl } else { cache.ttl };
+            let is_kept_longer = prefix.is_kept_longer || marks_longer(&member.node);
+            let ttl = if is_kept_longer { cache.long_ttl } else { cache.ttl };
             let is_cached =
                 PromptPrefix::bytes_of(blocks.into()) >= cache.min_tokens as usize * BYTES_PER_TOKEN;
             let blocks = if is_cached { blocks } else { 0 };
@@ -183,6 +185,11 @@ fn cache_of(node: &Node, client_model: Option<&str>) -> PromptCache {
     let has_own_host = target.is_some_and(|target| target.account.custom_host.is_some());
     let model = target.and_then(Target::model).or(client_model);
     PromptCache::find(provider, has_own_host, model.unwrap_or_default())
+}
+
+/// Whether the gateway itself asks the provider to keep prompts for the longer of its times.
+fn marks_longer(node: &Node) -> bool {
+    first_target(node).is_some_and(|target| target.policies.auto_marks() == Some(MarkTtl::Hour))
 }
 
 fn first_target(node: &Node) -> Option<&Target> {

@@ -151,8 +151,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    const OPTIONS: PrepareOptions<'static> =
-        PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+    const OPTIONS: PrepareOptions<'static> = PrepareOptions {
+        strict: false,
+        stream_usage: false,
+        client_betas: None,
+        learned: None,
+        prompt_cache: None,
+    };
 
     fn call<'a>(operation: Operation, model: &'a str) -> Call<'a> {
         let path = if operation == Operation::Responses { "responses" } else { "responses/compact" };

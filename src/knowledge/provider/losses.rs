@@ -57,7 +57,13 @@ fn outcome(operation: Operation, target: (&str, &str), members: &Value) -> Outco
     account.cloud_b.region = Some("us-central1".into());
     account.cloud_b.project_id = Some("p".into());
     let mut notes = TranslationNotes::default();
-    let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+    let options = PrepareOptions {
+        strict: false,
+        stream_usage: false,
+        client_betas: None,
+        learned: None,
+        prompt_cache: None,
+    };
     let prepared = prepare(find(provider).unwrap(), &call, &account, Some(&body), options, &mut notes);
     let sent = match prepared {
         Ok(prepared) => Ok(String::from_utf8(prepared.body.unwrap_or_default()).unwrap()),
@@ -349,8 +355,13 @@ fn settings_of_googles_search_go_along_to_another_provider() {
             streamed: false,
         };
         let mut notes = TranslationNotes::default();
-        let options =
-            PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+        let options = PrepareOptions {
+            strict: false,
+            stream_usage: false,
+            client_betas: None,
+            learned: None,
+            prompt_cache: None,
+        };
         let account = Account::default();
         let prepared =
             prepare(find(provider).unwrap(), &call, &account, Some(&body), options, &mut notes).unwrap();

@@ -40,6 +40,7 @@ mod output_bound;
 mod patching;
 pub mod plain_call;
 pub mod prompt_cache;
+pub mod prompt_marks;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 mod provider;
 pub mod request_id;

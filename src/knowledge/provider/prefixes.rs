@@ -5,6 +5,7 @@
 //! beginning of those of the second, byte for byte, and system prompt and tools are the same.
 
 use super::losses::TARGETS;
+use super::prompt_marks::taken_out;
 use super::translation::{PrepareOptions, prepare};
 use super::translation_notes::TranslationNotes;
 use super::{Call, find};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use words::api::body::Body;
 use words::api::operation::Operation;
 use words::config::account::Account;
+use words::config::policies::MarkTtl;
 
 /// What a model did and what its client added.
 #[derive(Debug, Clone)]
@@ -48,6 +50,16 @@ const HOSTS: [(&str, &str); 9] = [
     ("moonshot", "kimi-k2"),
     ("vllm", "qwen3"),
     ("azure-ai", "claude-sonnet-4-5"),
+];
+
+/// Providers whose models cache up to marks.
+const MARKED: [(&str, &str); 6] = [
+    ("anthropic", "claude-sonnet-4-5"),
+    ("vertex-ai", "anthropic.claude-sonnet-4-5"),
+    ("azure-ai", "claude-sonnet-4-5"),
+    ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ("bedrock", "amazon.nova-pro-v1:0"),
+    ("openrouter", "anthropic/claude-sonnet-4.5"),
 ];
 
 /// A conversation of some turns. `request`: how many requests came before it, which Claude Code's first line shows.
@@ -190,7 +202,16 @@ fn gemini(turns: &[Turn], _request: usize) -> Value {
 }
 
 /// What a provider gets; `None` where it takes no picture in a result.
-fn sent(operation: Operation, target: (&str, &str), mut request: Value) -> Option<Body> {
+fn sent(operation: Operation, target: (&str, &str), request: Value) -> Option<Body> {
+    sent_with(operation, target, request, None)
+}
+
+fn sent_with(
+    operation: Operation,
+    target: (&str, &str),
+    mut request: Value,
+    prompt_cache: Option<MarkTtl>,
+) -> Option<Body> {
     let (provider, model) = target;
     let path = match operation {
         Operation::GenerateContent => format!("models/{model}:generateContent"),
@@ -216,7 +237,13 @@ fn sent(operation: Operation, target: (&str, &str), mut request: Value) -> Optio
     if provider == "vllm" {
         account.custom_host = Some("http://127.0.0.1:1/v1".into());
     }
-    let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+    let options = PrepareOptions {
+        strict: false,
+        stream_usage: false,
+        client_betas: None,
+        learned: None,
+        prompt_cache,
+    };
     let mut notes = TranslationNotes::default();
     match prepare(find(provider).unwrap(), &call, &account, Some(&body), options, &mut notes) {
         Ok(prepared) => Some(prepared.body.map_or(body, |sent| Body::parse(sent.into()).unwrap())),
@@ -253,6 +280,16 @@ fn turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
+/// The order of tools, which is the gateway's where it sets marks, does not count.
+fn with_sorted_tools(mut body: Value) -> Value {
+    for path in ["/tools", "/toolConfig/tools"] {
+        if let Some(tools) = body.pointer_mut(path).and_then(Value::as_array_mut) {
+            tools.sort_by_key(Value::to_string);
+        }
+    }
+    body
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
@@ -277,6 +314,39 @@ proptest! {
                     prop_assert!(difference.is_none(), "{operation:?} {target:?} {difference:?}");
                     first = second;
                 }
+            }
+        }
+    }
+    /// Only marks are added; they are at most four, and where one request ended the next one has a mark too.
+    #[test]
+    fn marks_stay_where_they_were_set(turns in proptest::collection::vec(turn(), 2..7)) {
+        let dialects: [(Operation, Session); 4] = [
+            (Operation::Messages, messages),
+            (Operation::Responses, responses),
+            (Operation::ChatCompletions, chats),
+            (Operation::GenerateContent, gemini),
+        ];
+        for ((operation, session), target) in dialects.iter().flat_map(|dialect| MARKED.map(|target| (*dialect, target))) {
+            // Its own API of responses, whose marks are not documented.
+            if (operation, target.0) == (Operation::Responses, "openrouter") {
+                continue;
+            }
+            let mut before: Vec<String> = Vec::new();
+            for count in 0..=turns.len() {
+                // Long enough for every provider's cache.
+                let request = session(&turns[..count], 0).to_string().replace("You are.", &"You are. ".repeat(300));
+                let request: Value = serde_json::from_str(&request).unwrap();
+                let Some(plain) = sent(operation, target, request.clone()) else { break };
+                let Some(marked) = sent_with(operation, target, request, Some(MarkTtl::Hour)) else { break };
+                let [(plain, none), (marked, places)] = [plain, marked].map(|body| taken_out(&body));
+                let [plain, marked] = [plain, marked].map(with_sorted_tools);
+                let what = format!("{operation:?} {target:?} {places:?} after {before:?}");
+                prop_assert_eq!(plain, marked, "{}", what);
+                prop_assert!(none.is_empty() && (2..=4).contains(&places.len()), "{}", what);
+                if let Some(end) = before.last() {
+                    prop_assert!(places.contains(end) && places[0] == before[0], "{}", what);
+                }
+                before = places;
             }
         }
     }

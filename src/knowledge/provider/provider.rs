@@ -6,6 +6,7 @@ use super::adapter::{Adapter, CallTarget, ChatAdapter};
 use super::anthropic::BetaHost;
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
+use super::prompt_marks::MarkForm;
 use super::rescue::Prefill;
 use super::token_exchange::{Credentials, TokenExchange};
 use super::translation_notes::TranslationNotes;
@@ -183,6 +184,13 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// default is none: the header passes as it is.
     fn beta_host(&self, _operation: Operation, _model: &str) -> Option<BetaHost> {
         None
+    }
+
+    /// How marks are written for the cache of prompts of the model that is called, where that cache ends at marks. `target`: the call as
+    /// it is sent; a translated chat is [`Operation::ChatCompletions`]. The default: Anthropic's, where its models are served so.
+    fn mark_form(&self, target: &CallTarget<'_>) -> Option<MarkForm> {
+        let operation = target.call.operation;
+        self.beta_host(operation, target.model).and(MarkForm::of_messages(operation))
     }
 
     /// Whether betas of Anthropic's go into the body of a call, so that no `anthropic-beta` header is sent.

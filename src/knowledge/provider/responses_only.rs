@@ -251,7 +251,13 @@ mod tests {
         let account = Account::default();
         let openai = provider("openai").unwrap();
         for (strict, sent_as) in [(true, Operation::ChatCompletions), (false, Operation::Responses)] {
-            let options = PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None };
+            let options = PrepareOptions {
+                strict,
+                stream_usage: false,
+                client_betas: None,
+                learned: None,
+                prompt_cache: None,
+            };
             let notes = &mut TranslationNotes::default();
             let prepared = prepare(openai, &call, &account, Some(&body), options, notes).unwrap();
             assert_eq!(prepared.operation, sent_as, "strict: {strict}");

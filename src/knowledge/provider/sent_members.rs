@@ -202,7 +202,13 @@ fn sent(operation: Operation, body: &Body, provider: &str, model: &str) -> Optio
     };
     let call =
         Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
-    let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+    let options = PrepareOptions {
+        strict: false,
+        stream_usage: false,
+        client_betas: None,
+        learned: None,
+        prompt_cache: None,
+    };
     let mut notes = TranslationNotes::default();
     let prepared = prepare(find(provider).unwrap(), &call, &account, Some(body), options, &mut notes).ok()?;
     prepared.translation.filter(|translation| translation.is_chat())?;

@@ -15,6 +15,7 @@ use super::fine_tuning::training::TrainingFormat;
 use super::key::{Key, header_value, secret_value};
 use super::openai_chat::edits::apply_rule;
 use super::openai_chat::{CHAT_PATCH, OpenAiChat, Rule, quirks};
+use super::prompt_marks::MarkForm;
 use super::rescue::Prefill;
 use super::translation_notes::TranslationNotes;
 use super::vendor_host::host_below;
@@ -447,6 +448,16 @@ impl Provider for ProviderSpec {
             apply_rule(name, *rule, body, notes, &mut edits);
         }
         Ok(edits)
+    }
+
+    fn mark_form(&self, target: &CallTarget<'_>) -> Option<MarkForm> {
+        let is_claude = target.model.contains("claude");
+        let form = match target.call.operation {
+            Operation::Messages if self.has_messages(target.account) => MarkForm::Messages,
+            Operation::ChatCompletions if self.chat?.takes_cache_marks(target.account) => MarkForm::Chat,
+            _ => return None,
+        };
+        is_claude.then_some(form)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use super::compaction;
 use super::fitting;
 use super::output_bound;
 use super::patching;
+use super::prompt_marks::Marks;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
 use super::responses_only;
@@ -26,6 +27,7 @@ use words::api::operation::{ChatTranslator, Operation, StreamShape};
 use words::api::token_estimate::{self, CountText};
 use words::api::{gemini, messages, responses};
 use words::config::account::{Account, ResponsesWhen};
+use words::config::policies::MarkTtl;
 use words::error::Error;
 use words::json::values;
 
@@ -84,6 +86,8 @@ pub struct PrepareOptions<'a> {
     pub client_betas: Option<&'a str>,
     /// Which chats the provider takes only at its Responses API, as far as its refusals say so.
     pub learned: Option<ResponsesWhen>,
+    /// Marks of the provider's cache of prompts are set where the client has set none, for this time.
+    pub prompt_cache: Option<MarkTtl>,
 }
 
 /// A call prepared for its provider.
@@ -198,6 +202,11 @@ impl Preparation<'_> {
         }
     }
 
+    /// What is set in the body where it is sent as this call.
+    fn marks(&self) -> Option<Marks> {
+        Marks::find(self.provider, &self.target, self.options.prompt_cache)
+    }
+
     fn prepared(
         &self,
         body: Option<Vec<u8>>,
@@ -296,7 +305,14 @@ impl Preparation<'_> {
         let path = if operation == Operation::Responses { "responses" } else { "chat/completions" };
         let call = Call { operation, path, ..*self.target.call };
         let chat_call = Preparation { target: CallTarget { call: &call, ..self.target }, ..*self };
-        let bytes = chat.write(request, &chat_call.target, notes)?;
+        let marks = chat_call.marks();
+        if marks.is_some() {
+            Marks::sort_tools(&mut request);
+        }
+        let mut bytes = chat.write(request, &chat_call.target, notes)?;
+        if let Some(marked) = marks.and_then(|marks| marks.placed(&bytes)) {
+            bytes = marked;
+        }
         chat_call.prepared(Some(bytes), Some(translation))
     }
 
@@ -340,6 +356,11 @@ impl Preparation<'_> {
             wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
         edits.extend(body.and_then(|body| compaction::edit(call.operation, body)));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
+        let marked = self.marks().and_then(|marks| {
+            let body = body.filter(|body| body.is_object())?;
+            marks.placed(changed.as_deref().unwrap_or(body.bytes()))
+        });
+        let changed = marked.or(changed);
         let tool_names = notes.tool_names.take().map(Arc::new);
         let patch = patching::choose(patch, &self.target, body, tool_names.is_some());
         let translation =

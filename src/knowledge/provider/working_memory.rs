@@ -183,8 +183,13 @@ fn no_more_memory_is_taken_than_is_counted() {
             let method = &Method::POST;
             let model = Some(model);
             let call = Call { operation, method, path, query: None, model, streamed: false };
-            let options =
-                PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
+            let options = PrepareOptions {
+                strict: false,
+                stream_usage: false,
+                client_betas: None,
+                learned: None,
+                prompt_cache: None,
+            };
             let mut notes = TranslationNotes::default();
             let mut sent = false;
             let taken = allocation_counter::measure(|| {

@@ -8,6 +8,7 @@ use super::auth::{self, KeyPlacement};
 use crate::provider::adapter::{Adapter, CallTarget};
 use crate::provider::anthropic::{self, AnthropicChat, BetaHost};
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, quirks};
+use crate::provider::prompt_marks::MarkForm;
 use crate::provider::spec::{CustomHost, Host, ProviderSpec, ends_in_version};
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::translation_notes::TranslationNotes;
@@ -256,6 +257,11 @@ impl Provider for AzureAi {
     fn beta_host(&self, operation: Operation, _model: &str) -> Option<BetaHost> {
         let is_messages = matches!(operation, Operation::Messages | Operation::CountTokens);
         is_messages.then_some(BetaHost::Own)
+    }
+
+    fn mark_form(&self, target: &CallTarget<'_>) -> Option<MarkForm> {
+        let is_claude = Api::from_call(target.call, target.account) == Api::Claude;
+        MarkForm::of_messages(target.call.operation).filter(|_| is_claude)
     }
 
     /// Edits for the model's quirks; also warns about parameters that Azure will drop.

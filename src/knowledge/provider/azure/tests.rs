@@ -300,7 +300,13 @@ fn chats_that_go_to_the_responses_api_name_the_deployment() {
             ..Account::default()
         };
         let call = Call { path: "chat/completions", ..call(Operation::ChatCompletions, "gpt-5.6") };
-        let options = PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
+        let options = PrepareOptions {
+            strict: true,
+            stream_usage: false,
+            client_betas: None,
+            learned: None,
+            prompt_cache: None,
+        };
         let mut notes = TranslationNotes::default();
         let prepared = prepare(&AzureOpenAi, &call, &account, Some(&body), options, &mut notes).unwrap();
         let sent: serde_json::Value = serde_json::from_slice(&prepared.body.unwrap()).unwrap();

@@ -24,11 +24,12 @@ pub(crate) mod testing;
 
 pub use signing::{Keys, Scope, sign};
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, CallTarget};
 use super::anthropic::generation::Generation;
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
 use super::key::Key;
+use super::prompt_marks::MarkForm;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::{Credentials, TokenExchange};
@@ -123,6 +124,16 @@ impl Provider for Bedrock {
             Family::Anthropic => Generation::from_model(model.id).prefill(),
             _ => Prefill::No,
         }
+    }
+
+    /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>, "Supported models, regions, and limits": Claude
+    /// in `tools`, `system` and `messages`, Nova without `tools`. Who is behind an ARN is unknown, and others refuse a cache point.
+    fn mark_form(&self, target: &CallTarget<'_>) -> Option<MarkForm> {
+        let model = Model::resolve(target.model, target.account);
+        let on_tools = model.family == Family::Anthropic;
+        let is_marked = on_tools || model.id.starts_with("amazon.nova");
+        let is_converse = target.call.operation == Operation::ChatCompletions;
+        (is_converse && is_marked).then_some(MarkForm::Converse { on_tools })
     }
 
     fn takes_betas_in_body(&self, operation: Operation) -> bool {

@@ -98,7 +98,13 @@ impl<'a> TrainingWriter<'a> {
             model: Some(self.model),
             streamed: false,
         };
-        let options = PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
+        let options = PrepareOptions {
+            strict: true,
+            stream_usage: false,
+            client_betas: None,
+            learned: None,
+            prompt_cache: None,
+        };
         let mut notes = TranslationNotes::default();
         let prepared = prepare(self.provider, &call, self.account, Some(&body), options, &mut notes)?;
         let request = prepared.body.unwrap_or_default();

@@ -15,7 +15,7 @@ use words::json::Json;
 use words::json::splice::{Object, Splice};
 
 /// Where a prompt's cache ends.
-pub(super) const CACHE_CONTROL: &str = "cache_control";
+pub(in crate::provider) const CACHE_CONTROL: &str = "cache_control";
 
 /// Why it is left out.
 const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
@@ -82,6 +82,11 @@ impl OpenAiChat {
     pub(super) fn with_cache_marks(&self, account: &Account) -> Option<Self> {
         let may_take = self.custom_host_members.is_some() && account.custom_host.is_some();
         (may_take && !self.cache_control).then(|| Self { cache_control: true, ..self.clone() })
+    }
+
+    /// Whether marks of Anthropic's kind pass to it.
+    pub(in crate::provider) fn takes_cache_marks(&self, account: &Account) -> bool {
+        self.cache_control || self.with_cache_marks(account).is_some()
     }
 
     /// Whether a member is a cache mark that the vendor does not take.

@@ -196,7 +196,13 @@ mod tests {
             model: Some("m"),
             streamed,
         };
-        let options = PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
+        let options = PrepareOptions {
+            strict: true,
+            stream_usage: false,
+            client_betas: None,
+            learned: None,
+            prompt_cache: None,
+        };
         let mut notes = TranslationNotes::default();
         let provider = find(provider).unwrap();
         let prepared =

@@ -20,7 +20,8 @@ fn prepared(operation: Operation, body: &Value, strict: bool) -> (PreparedReques
     let call = Call { operation, method: &Method::POST, path, query: None, model, streamed: false };
     let always = ResponsesModel { model: "*".to_owned(), when: ResponsesWhen::Always };
     let account = Account { responses_models: vec![always], ..Account::default() };
-    let options = PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None };
+    let options =
+        PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None, prompt_cache: None };
     let mut notes = TranslationNotes::default();
     let prepared =
         prepare(find("openai").unwrap(), &call, &account, Some(&body), options, &mut notes).unwrap();

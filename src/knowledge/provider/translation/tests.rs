@@ -4,8 +4,13 @@ use super::*;
 use crate::provider::find;
 use http::Method;
 
-const STRICT: PrepareOptions<'static> =
-    PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
+const STRICT: PrepareOptions<'static> = PrepareOptions {
+    strict: true,
+    stream_usage: false,
+    client_betas: None,
+    learned: None,
+    prompt_cache: None,
+};
 
 #[test]
 fn a_request_of_too_many_values_is_refused() {

@@ -19,6 +19,7 @@ mod hook_lists;
 mod override_params;
 mod policy_key;
 mod priority;
+mod prompt_cache;
 mod proxy;
 mod request_timeout;
 mod retry;
@@ -36,6 +37,7 @@ pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
 pub use priority::Priority;
 pub(crate) use priority::VARIANTS as PRIORITIES;
+pub use prompt_cache::{MarkMode, MarkTtl, PromptCachePolicy};
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
@@ -49,6 +51,7 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use time_limits::millis;
 
 /// The struct of all inherited keys, and the table of them: a line is a field, and what is done with it.
 macro_rules! inherited {
@@ -68,6 +71,7 @@ inherited! {
     retry: Option<RetryPolicy> = retry::KEY,
     breaker: Option<BreakerPolicy> = breaker::KEY,
     cache: Option<Cache> = cache::KEY,
+    prompt_cache: Option<PromptCachePolicy> = prompt_cache::KEY,
     request_timeout: Option<Duration> = request_timeout::KEY,
     time_limits: TimeLimits = time_limits::KEY,
     stream_rescue: Option<StreamRescue> = stream_rescue::KEY,
@@ -147,11 +151,6 @@ fn inherit_value<T: Clone>(own: &mut Option<T>, above: &Option<T>) {
     if own.is_none() {
         own.clone_from(above);
     }
-}
-
-/// A time in whole milliseconds.
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Leaves out hosts, parameters and hooks: they may hold secrets.

@@ -3,7 +3,7 @@
 //! Inherited one by one. The defaults are short where another target is left to try; where none is, they only bound a
 //! hang. Not here: when the time is up (`route::deadlines`).
 
-use super::{DescribeContext, Policies, PolicyKey, millis};
+use super::{DescribeContext, Policies, PolicyKey};
 use crate::config::members::{self, FLAG, Form, MemberTable, default_shown, form, object, see};
 use crate::config::values::MAX_MS;
 use crate::json::schema;
@@ -164,4 +164,9 @@ fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Va
         })
     };
     ("time_limits", json!({"another_left": timeouts(true), "none_left": timeouts(false)}))
+}
+
+/// A time in whole milliseconds.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
