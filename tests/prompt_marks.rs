@@ -7,8 +7,8 @@ use crate::support::gateway::Gateway;
 use crate::support::mcp_fake::http;
 use crate::support::message::Message;
 use crate::support::provider::Provider;
-use crate::support::report;
 use crate::support::settings::KEY;
+use crate::support::{report, wait};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -325,4 +325,39 @@ async fn a_header_requests_marks_and_an_explanation_lists_them() {
     let wanted =
         json!(["system[0]", "messages[0].content[0]", "messages[2].content[0]", "messages[4].content[0]"]);
     assert_eq!(explained["request"]["cache_marks"], wanted, "{explained}");
+}
+
+/// The value of a counter by its cause.
+async fn missed(gateway: &Gateway, cause: &str) -> u64 {
+    let text = gateway.control(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    let line = format!("turnpike_prompt_cache_misses_total{{cause=\"{cause}\"}} ");
+    let found = text.lines().find_map(|found| found.strip_prefix(&line));
+    found.unwrap_or_else(|| panic!("{cause} in {text}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn metrics_show_why_nothing_was_read() {
+    let gateway = settings();
+    let (one, _) = provider().await;
+    let (other, _) = provider().await;
+    let all = async || {
+        let mut all = Vec::new();
+        for cause in ["first", "changed", "other_target", "unknown"] {
+            all.push(missed(&gateway, cause).await);
+        }
+        all
+    };
+    let auto = || Some(json!("auto"));
+    let path = "messages";
+    send(&gateway, &one, path, None, &messages(1)).await;
+    assert_eq!(all().await, [0, 0, 0, 0], "without the key nothing is counted");
+    send(&gateway, &one, path, auto(), &messages(1)).await;
+    wait::until("the first one", async || (all().await == [1, 0, 0, 0]).then_some(())).await;
+    send(&gateway, &one, path, auto(), &messages(2)).await;
+    send(&gateway, &other, path, auto(), &messages(3)).await;
+    wait::until("the other provider", async || (all().await == [1, 0, 1, 0]).then_some(())).await;
+    let mut changed = messages(4);
+    changed["system"] = json!(format!("It is noon. {}", rules()));
+    send(&gateway, &one, path, auto(), &changed).await;
+    wait::until("the changed one", async || (all().await == [1, 1, 1, 0]).then_some(())).await;
 }

@@ -102,6 +102,7 @@ async fn load(gateway: &Gateway) {
     let retried = at("retry", json!({"attempts": 1, "backoff_ms": 5}));
     let broken = at("cb_config", json!({"failure_threshold": 1, "cooldown_interval": 30_000}));
     let by_prefix = json!({"strategy": {"mode": "loadbalance", "by": "prefix"}, "targets": [plain, plain]});
+    let marked = at("prompt_cache", json!("auto"));
     let text = format!("say hello to {}", new_trace());
     let other_text = format!("please {text}");
     let chat =
@@ -111,6 +112,7 @@ async fn load(gateway: &Gateway) {
         Chat { is_stream: true, ..chat(&plain, "gpt-4o-mini") },
         chat(&plain, "a-model-without-a-price"),
         chat(&by_prefix, "gpt-4o-mini"),
+        chat(&marked, "gpt-4o-mini"),
         chat(&simple, "gpt-4o-mini"),
         chat(&simple, "gpt-4o-mini"),
         Chat { text: &other_text, status: Some(246), ..chat(&disliked, "gpt-4o-mini") },

@@ -6,7 +6,7 @@
 //! borrowed from the body; nothing is parsed or allocated. The hash is the same in every process, so that several gateways agree.
 //! Not here: the choice (`prefix_choice`).
 
-use super::attempt::Request;
+use super::attempt::{Attempt, Request};
 use foldhash::quality::FixedState;
 use std::hash::{BuildHasher, Hasher};
 use words::api::body::Body;
@@ -35,6 +35,7 @@ pub struct PromptPrefix {
 }
 
 /// The members that hold a request's texts.
+#[derive(Clone, Copy)]
 struct TextMembers {
     /// Tools before the system prompt.
     before: &'static [&'static str],
@@ -49,14 +50,9 @@ impl PromptPrefix {
 
     /// The beginning of a request for a model; `None` for what is no prompt.
     pub fn new(operation: Operation, model: Option<&str>, body: &Body) -> Option<Self> {
-        let TextMembers { before, history } = text_members(operation)?;
+        let members = text_members(operation)?;
         let mut chain = Chain::new(model.unwrap_or_default());
-        for name in before {
-            if let Some(value) = body.value(name) {
-                chain.add_all(value);
-            }
-        }
-        let mut first_part = chain.add_history(body.value(history)?);
+        let mut first_part = chain.add_members(members, |name| body.value(name))?;
         // A prompt grows at its end, so only its first block stays.
         if let (Operation::Completions, 1..) = (operation, chain.count) {
             first_part = chain.blocks.first().copied().unwrap_or_default();
@@ -81,6 +77,50 @@ impl PromptPrefix {
     pub fn bytes_of(count: usize) -> usize {
         (0..count.min(MAX_BLOCKS)).map(block_bytes).sum()
     }
+}
+
+/// The prompt of a body as it was sent, in whichever format that is.
+#[derive(Debug)]
+pub struct SentPrompt {
+    pub prefix: PromptPrefix,
+    /// The hash of the first message of the user: of one conversation it stays the same, whatever stands before it.
+    pub conversation: u64,
+}
+
+/// Tools and system prompt under all their names, and the histories.
+const SENT_BEFORE: &[&str] =
+    &["tools", "toolConfig", "system", "systemInstruction", "system_instruction", "instructions"];
+const SENT_HISTORIES: [&str; 3] = ["messages", "contents", "input"];
+
+impl SentPrompt {
+    /// `None` for what is no prompt. `body`: JSON that is proven valid. The model is no part of the hashes.
+    pub fn of(body: &[u8]) -> Option<Self> {
+        let body = body.trim_ascii();
+        let value = |wanted: &str| {
+            walk::members(body)?.find(|(name, _)| *name == wanted.as_bytes()).map(|(_, value)| value)
+        };
+        let history = SENT_HISTORIES.into_iter().find(|name| value(name).is_some())?;
+        let mut chain = Chain::new("");
+        let first_part = chain.add_members(TextMembers { before: SENT_BEFORE, history }, value)?;
+        let Chain { blocks, count, has_long_mark, .. } = chain;
+        let prefix = PromptPrefix { blocks, count, first_part, is_kept_longer: has_long_mark };
+        let messages = value(history)?;
+        let first = match walk::items(messages) {
+            Some(mut messages) => messages.find(|message| is_of_user(message))?,
+            None => messages,
+        };
+        let mut conversation = Chain::new("conversation");
+        conversation.add_all(first);
+        Some(Self { prefix, conversation: conversation.hasher.finish() })
+    }
+}
+
+/// The hash of who is called: the provider's cache of one is not that of another.
+pub fn target_hash(attempt: &Attempt) -> u32 {
+    let target = &attempt.target;
+    let place = (target.provider.id(), attempt.origin().authority(), target.slug.as_deref());
+    let hash = FixedState::with_seed(1).hash_one((place, attempt.model.as_deref()));
+    (hash >> 32) as u32
 }
 
 fn text_members(operation: Operation) -> Option<TextMembers> {
@@ -129,6 +169,16 @@ impl Chain {
         Self { blocks: [0; MAX_BLOCKS], count: 0, hasher, left: block_bytes(0), has_long_mark: false }
     }
 
+    /// The texts of a request's members; returns the hash of all up to the first message of the user. `None`: it has no history.
+    fn add_members<'b>(
+        &mut self,
+        members: TextMembers,
+        value: impl Fn(&str) -> Option<&'b [u8]>,
+    ) -> Option<u64> {
+        members.before.iter().filter_map(|name| value(name)).for_each(|value| self.add_all(value));
+        Some(self.add_history(value(members.history)?))
+    }
+
     fn is_full(&self) -> bool {
         self.count == MAX_BLOCKS
     }
@@ -157,7 +207,7 @@ impl Chain {
         let mut strings = StringWalk::new(value);
         while !self.is_full() {
             match strings.next() {
-                Some(JsonString::Name(b"cache_control")) => {
+                Some(JsonString::Name(b"cache_control" | b"cachePoint")) => {
                     self.has_long_mark |= strings.skip_value().is_some_and(is_long);
                 }
                 Some(JsonString::Name(b"type")) => {

@@ -352,6 +352,12 @@ impl Metrics {
         self.routing.prefix_choices.with_label_values(&[result]).inc();
     }
 
+    /// Counts a request of which a provider's cache of prompts has read nothing, and its input tokens.
+    pub fn record_prompt_miss(&self, cause: &str, tokens: u64) {
+        self.routing.prompt_misses.with_label_values(&[cause]).inc();
+        self.routing.missed_tokens.with_label_values(&[cause]).inc_by(tokens);
+    }
+
     /// Counts a wait for a place at a target.
     pub fn record_queue_wait(&self, provider: &str, wait: Duration) {
         self.places.waited(provider, wait);

@@ -33,6 +33,7 @@ pub mod price_feed;
 mod process;
 pub mod rate;
 pub mod refused_calls;
+pub mod sent_prompts;
 pub mod slots;
 pub mod snapshot;
 pub mod span_queue;
@@ -74,6 +75,7 @@ use prefix_tables::PrefixTables;
 use price_feed::PriceFeed;
 use rate::Rate;
 use refused_calls::RefusedCalls;
+use sent_prompts::SentPrompts;
 use slots::SlotRegistry;
 use snapshot::SettingsSnapshot;
 use span_queue::SpanQueue;
@@ -123,6 +125,8 @@ pub struct Shared {
     pub sticky_sessions: StickySessions,
     /// Where the beginnings of requests were last sent.
     pub prefix_tables: PrefixTables,
+    /// Which prompts were sent where, to tell why a provider's cache has read nothing.
+    pub sent_prompts: SentPrompts,
     pub hedge_budget: HedgeBudget,
     pub held_bytes: HeldBytes,
     pub kept_items: KeptItems,
@@ -195,6 +199,7 @@ impl Shared {
             drained_providers: DrainedProviders::default(),
             sticky_sessions: StickySessions::default(),
             prefix_tables: PrefixTables::default(),
+            sent_prompts: SentPrompts::default(),
             hedge_budget: HedgeBudget::default(),
             held_bytes,
             kept_items,

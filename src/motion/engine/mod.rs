@@ -53,6 +53,7 @@ pub mod peer_selection;
 mod places;
 pub mod planner;
 mod prepare;
+mod prompt_misses;
 mod ready_parts;
 pub mod realtime;
 pub mod record;

@@ -1,6 +1,6 @@
 //! Tests of the chain of hashes: what makes beginnings equal, in each dialect.
 
-use super::{MAX_BLOCKS, PromptPrefix};
+use super::{MAX_BLOCKS, PromptPrefix, SentPrompt};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use words::api::body::Body;
@@ -141,4 +141,31 @@ fn hashes_are_the_same_in_every_process() {
     let fixed = prefix(Operation::ChatCompletions, &chat(1));
     assert_eq!(fixed.blocks().first().copied(), Some(0xc57f_5760_51d5_9eac));
     assert_eq!(fixed.first_part(), 0xfb2b_b841_5065_a975);
+}
+
+#[test]
+fn a_sent_prompt_is_read_in_each_format_and_marks_change_nothing() {
+    let sent = |body: Value| SentPrompt::of(body.to_string().as_bytes()).unwrap();
+    let words = text("words ", 3000);
+    let mark = json!({"type": "ephemeral"});
+    let plain = sent(
+        json!({"system": words, "messages": [{"role": "user", "content": words}, {"role": "assistant", "content": words}]}),
+    );
+    let marked = sent(json!({"system": [{"type": "text", "text": words, "cache_control": mark}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": words, "cache_control": mark}]}]}));
+    let converse = sent(
+        json!({"system": [{"text": words}, {"cachePoint": {"type": "default", "ttl": "1h"}}],
+        "messages": [{"role": "user", "content": [{"text": words}, {"cachePoint": {"type": "default", "ttl": "1h"}}]}]}),
+    );
+    for one in [&marked, &converse] {
+        assert_eq!(common(&plain.prefix, &one.prefix), 5, "6,000 bytes, and roles");
+        assert_eq!(one.conversation, plain.conversation);
+    }
+    // What stands before is another, the conversation is the same.
+    let other = sent(json!({"system": "It is noon.", "messages": [{"role": "user", "content": words}]}));
+    assert_eq!((common(&plain.prefix, &other.prefix), other.conversation), (0, plain.conversation));
+    let begun = sent(json!({"system": words, "messages": [{"role": "user", "content": "hi"}]}));
+    assert_ne!(begun.conversation, plain.conversation);
+    assert!(SentPrompt::of(b"{}").is_none() && SentPrompt::of(b"[1]").is_none());
+    assert!(SentPrompt::of(br#"{"messages":[{"role":"system","content":"a"}]}"#).is_none());
 }

@@ -15,6 +15,9 @@ const MAX_BREAKERS: usize = 1_000;
 /// Waits before a retry, seconds.
 const WAIT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
+/// Why a cache of prompts has read nothing (`engine::prompt_misses`).
+const MISS_CAUSES: [&str; 6] = ["first", "below_minimum", "changed", "other_target", "time", "unknown"];
+
 /// `turnpike_*`: outcomes of attempts, and retries, hedges and rescues.
 pub(super) struct Routing {
     pub attempts: IntCounterVec,
@@ -24,6 +27,8 @@ pub(super) struct Routing {
     pub limit_refusals: IntCounterVec,
     pub bounded_reports: IntCounterVec,
     pub prefix_choices: IntCounterVec,
+    pub prompt_misses: IntCounterVec,
+    pub missed_tokens: IntCounterVec,
     pub waits: Histogram,
     pub changed_tools: IntGaugeVec,
 }
@@ -72,6 +77,20 @@ impl Routing {
                 prefix_choices,
                 "result",
                 &["hit", "miss", "passed_on"],
+            )?,
+            prompt_misses: begun(
+                r,
+                "turnpike_prompt_cache_misses_total",
+                "Responses of which the provider's cache of prompts has read nothing, by why (prompt_cache: auto).",
+                "cause",
+                &MISS_CAUSES,
+            )?,
+            missed_tokens: begun(
+                r,
+                "turnpike_prompt_cache_missed_tokens_total",
+                "Input tokens of these.",
+                "cause",
+                &MISS_CAUSES,
             )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         })

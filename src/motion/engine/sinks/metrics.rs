@@ -4,6 +4,7 @@
 
 use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
+use crate::engine::prompt_misses;
 use crate::engine::record::{RequestRecord, UsageSource};
 use knowledge::price::money;
 use memory::auth::DEFAULT_WORKSPACE;
@@ -12,6 +13,7 @@ use memory::state::metrics::{CachedRequest, ClientRequest, FinishedRequest, stat
 use memory::store::Kind;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 use uuid::Uuid;
 use words::api::usage::Usage;
 use words::settings::ClientLabel;
@@ -51,6 +53,9 @@ impl RecordSink for MetricsSink {
                     metrics.record_bounded_report(provider);
                 }
             }
+        }
+        if let Some(miss) = prompt_misses::take(record, &self.0.sent_prompts, Instant::now()) {
+            metrics.record_prompt_miss(miss.cause, miss.tokens);
         }
         let attempt = record.routed.attempt.as_ref();
         let usage = record.usage();
