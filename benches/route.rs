@@ -164,7 +164,7 @@ impl RoutingEnv for PrefixEnv {
 
     fn prefix_failed(&self, _: &PrefixGroup, _: usize) {}
 
-    fn load(&self, _: &Target) -> TargetLoad {
+    fn load(&self, _: &Target, _: Option<&str>) -> TargetLoad {
         TargetLoad::default()
     }
 }

@@ -110,7 +110,13 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
             &call,
             &account,
             Some(&body),
-            PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None },
+            PrepareOptions {
+                strict: true,
+                stream_usage: false,
+                client_betas: None,
+                learned: None,
+                prompt_cache: None,
+            },
             &mut TranslationNotes::default(),
         )
         .ok()

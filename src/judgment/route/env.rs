@@ -28,13 +28,13 @@ pub struct TargetLoad {
 const FULL_CACHE: f64 = 0.95;
 
 impl TargetLoad {
-    /// From the attempts under way and the places that one needs, the target's before its provider's, which other targets share.
+    /// From the attempts under way and the places that one needs: the target's, and its provider's, at which attempts of other configs are
+    /// under way as well.
     pub fn new(in_flight: u32, places: impl Iterator<Item = Option<SlotsView>>) -> Self {
         places.flatten().fold(Self { in_flight, ..Self::default() }, |load, places| {
             let waiting = u32::try_from(places.waiting).unwrap_or(u32::MAX);
-            let own = if places.of_provider { 0 } else { places.in_use.saturating_add(waiting) };
             let is_full = load.is_full || places.is_full();
-            Self { in_flight: load.in_flight.max(own), is_full, ..load }
+            Self { in_flight: load.in_flight.max(places.in_use.saturating_add(waiting)), is_full, ..load }
         })
     }
 

@@ -92,8 +92,10 @@ impl<'p> Sample<'p> {
         let end = line.find(['{', ' ', '\t'])?;
         let (name, rest) = line.split_at(end);
         let (labels, values) = match rest.strip_prefix('{') {
-            // A label's value may hold a brace; the value of the sample holds none.
-            Some(rest) => rest.rsplit_once('}')?,
+            Some(rest) => {
+                let (labels, values) = rest.split_at(end_of_labels(rest)?);
+                (labels, values.get(1..)?)
+            }
             None => ("", rest),
         };
         let value: f64 = values.split_whitespace().next()?.parse().ok()?;
@@ -118,6 +120,20 @@ impl<'p> Sample<'p> {
             }
             rest = after.get(1..)?;
         }
+    }
+}
+
+/// Where the brace is that ends the labels: not one in the text of a label.
+fn end_of_labels(text: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..)?;
+        let next = rest.find(['"', '}'])?;
+        if rest.as_bytes().get(next) == Some(&b'}') {
+            return Some(at + next);
+        }
+        at += next + 1;
+        at += end_of_text(text.get(at..)?)? + 1;
     }
 }
 
@@ -156,6 +172,8 @@ mod tests {
                 1,
                 Some(0.28),
             ),
+            // An exemplar follows the value.
+            ("vllm:num_requests_running{a=\"}\"} 3 # {trace=\"x\"} 99 1.5\n", 3, 0, None),
             ("llamacpp:requests_processing 1\nllamacpp:requests_deferred 7\n", 1, 7, None),
             ("tgi_batch_current_size 12\ntgi_queue_size 0 1700000000000\n", 12, 0, None),
         ] {

@@ -8,12 +8,13 @@ use super::Shared;
 use super::snapshot::SettingsSnapshot;
 use crate::net::outbound::origin::Origin;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
-use futures_util::future::join_all;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
 use knowledge::provider::engine_metrics::EngineReading;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +42,8 @@ pub struct EngineLoads {
     http: SideHttpClient,
     /// By slug; those of several workspaces are told apart by their record, nil for a provider of the settings.
     readings: Mutex<HashMap<String, Vec<(Uuid, Kept)>>>,
+    /// The slugs that metrics have.
+    counted: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,7 +74,7 @@ pub struct EngineView {
 
 impl EngineLoads {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { http: SideHttpClient::pooled(ca_file), readings: Mutex::default() }
+        Self { http: SideHttpClient::pooled(ca_file), readings: Mutex::default(), counted: Mutex::default() }
     }
 
     /// The reading of a stored provider, if it still counts at `now`. `record`: nil for one of the settings.
@@ -92,25 +95,48 @@ impl EngineLoads {
             .collect()
     }
 
-    /// Keeps the readings of the providers in force fresh, for ever.
+    /// Keeps the readings of the providers in force fresh, for ever. A change of one does not disturb the others.
     pub async fn keep_fresh(&self, shared: &Shared) {
+        let mut readers = FuturesUnordered::new();
+        let mut running: Vec<(Arc<EngineSource>, AbortHandle)> = Vec::new();
         loop {
             let snapshot = shared.settings_arc();
-            let sources = sources(&snapshot);
-            self.forget_others(&sources);
-            let reading = join_all(sources.iter().map(|source| self.read_again_and_again(shared, source)));
-            tokio::select! {
-                () = until_others(shared, snapshot, &sources) => {}
-                _ = reading, if !sources.is_empty() => {}
+            let wanted = sources(&snapshot);
+            running.retain(|(source, reader)| {
+                let stays = wanted.contains(source);
+                if !stays {
+                    reader.abort();
+                }
+                stays
+            });
+            for source in &wanted {
+                if running.iter().any(|(other, _)| **other == *source) {
+                    continue;
+                }
+                let source = Arc::new(source.clone());
+                let (reader, registration) = AbortHandle::new_pair();
+                let reading = self.read_again_and_again(shared, Arc::clone(&source));
+                readers.push(Abortable::new(reading, registration));
+                running.push((source, reader));
+            }
+            self.forget_others(&wanted, shared);
+            let others = until_others(shared, snapshot, &wanted);
+            tokio::pin!(others);
+            loop {
+                tokio::select! {
+                    () = &mut others => break,
+                    // A reader ends only when it is aborted.
+                    Some(_) = readers.next() => {}
+                }
             }
         }
     }
 
-    async fn read_again_and_again(&self, shared: &Shared, source: &EngineSource) {
+    async fn read_again_and_again(&self, shared: &Shared, source: Arc<EngineSource>) {
         let mut is_read = true;
         loop {
             let next = tokio::time::Instant::now() + source.policy.interval;
-            let read = self.read(shared, source).await;
+            let read = self.read(shared, &source).await;
             shared.metrics.record_engine_read(&source.slug, read.is_ok());
             match read {
                 Ok(reading) => {
@@ -118,10 +144,10 @@ impl EngineLoads {
                         log::info!(target: "turnpike", "engine {}: its metrics can be read again", source.slug);
                     }
                     is_read = true;
-                    self.keep(source, reading, Instant::now());
+                    self.keep(&source, reading, Instant::now());
                 }
                 Err(why) => {
-                    // Once, not every second.
+                    // When it begins, not every second.
                     if is_read {
                         log::warn!(target: "turnpike", "engine {}: its metrics cannot be read, its load is not known: {why}", source.slug);
                     }
@@ -163,14 +189,23 @@ impl EngineLoads {
         }
     }
 
-    fn forget_others(&self, sources: &[EngineSource]) {
+    fn forget_others(&self, sources: &[EngineSource], shared: &Shared) {
         let is_source = |slug: &str, record: Uuid| {
             sources.iter().any(|source| source.slug == slug && source.record == record)
         };
+        let slugs: BTreeSet<&str> = sources.iter().map(|source| source.slug.as_str()).collect();
         self.readings.lock().retain(|slug, of_slug| {
             of_slug.retain(|(record, _)| is_source(slug, *record));
             !of_slug.is_empty()
         });
+        self.counted.lock().retain(|slug| {
+            let stays = slugs.contains(slug.as_str());
+            if !stays {
+                shared.metrics.forget_engine(slug);
+            }
+            stays
+        });
+        self.counted.lock().extend(slugs.into_iter().map(str::to_owned));
     }
 }
 

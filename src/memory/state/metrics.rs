@@ -347,6 +347,11 @@ impl Metrics {
         self.engines.was_read(provider, is_read);
     }
 
+    /// Forgets what was counted of a model server that there is no more.
+    pub(crate) fn forget_engine(&self, provider: &str) {
+        self.engines.forget(provider);
+    }
+
     /// Counts a choice by the beginning of a request: `hit`, `miss` or `passed_on`.
     pub fn record_prefix_choice(&self, result: &str) {
         self.routing.prefix_choices.with_label_values(&[result]).inc();

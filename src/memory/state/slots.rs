@@ -78,6 +78,8 @@ pub struct Slot {
     /// `None`: it was given to another.
     slots: Option<Arc<Slots>>,
     since: Instant,
+    /// Its attempt has a response with content.
+    is_success: bool,
 }
 
 /// Who wants a place.
@@ -173,7 +175,9 @@ impl Slots {
     /// A place, if one is free and nobody waits for it.
     pub fn try_enter(self: &Arc<Self>, policy: SlotPolicy) -> Option<Slot> {
         self.set_max(policy.max);
-        self.state.lock().take(now()).then(|| self.slot())
+        let now = now();
+        let is_taken = self.state.lock().take(now);
+        is_taken.then(|| self.slot(now))
     }
 
     /// A place, as soon as one is free. The future may be dropped: it leaves the queue at once.
@@ -182,17 +186,17 @@ impl Slots {
     /// As many wait as may, or it took too long.
     pub async fn enter(self: &Arc<Self>, policy: SlotPolicy, who: Applicant) -> Result<Slot, NoSlot> {
         self.set_max(policy.max);
-        let latest = now() + policy.wait;
+        let overflow = policy.overflow.filter(|_| who.has_other);
+        // Who has another target waits no longer than it may be expected to.
+        let latest = now() + overflow.map_or(policy.wait, |overflow| overflow.min(policy.wait));
         let deadline = who.deadline.map_or(latest, |deadline| deadline.min(latest));
         let mut waiting = {
             let now = now();
             let mut state = self.state.lock();
             if state.take(now) {
-                return Ok(self.slot());
+                return Ok(self.slot(now));
             }
-            if let Some(bound) = policy.overflow.filter(|_| who.has_other)
-                && state.is_too_long(who.priority, bound, now)
-            {
+            if overflow.is_some_and(|bound| state.is_too_long(who.priority, bound, now)) {
                 return Err(NoSlot::TooLong);
             }
             let room = usize::try_from(policy.queue).unwrap_or(usize::MAX);
@@ -217,7 +221,7 @@ impl Slots {
                 () = change => {}
                 () = tokio::time::sleep_until(wake.into()) => {
                     if end.is_none_or(|end| end > deadline) {
-                        return Err(NoSlot::Late);
+                        return Err(if overflow.is_some() { NoSlot::TooLong } else { NoSlot::Late });
                     }
                     self.end_pause();
                 }
@@ -284,43 +288,52 @@ impl Slots {
         while is_more && self.grant_free() {}
     }
 
-    fn slot(self: &Arc<Self>) -> Slot {
-        Slot { slots: Some(Arc::clone(self)), since: now() }
+    fn slot(self: &Arc<Self>, since: Instant) -> Slot {
+        Slot { slots: Some(Arc::clone(self)), since, is_success: false }
     }
 
     /// Gives a free place to the next one who waits; whether there were both.
     fn grant_free(self: &Arc<Self>) -> bool {
+        let now = now();
         let next = {
             let mut state = self.state.lock();
-            let may_enter = state.in_use < state.max && state.unless_paused(now());
+            let may_enter = state.in_use < state.max && state.unless_paused(now);
             let next = if may_enter { state.queue.pop() } else { None };
-            state.in_use += u32::from(next.is_some());
+            if next.is_some() {
+                state.in_use += 1;
+                state.expected.note_taken(now);
+            }
             next
         };
         let Some(next) = next else { return false };
         // Of one who has left meanwhile it is dropped, and goes to the one after.
-        drop(next.send(self.slot()));
+        drop(next.send(self.slot(now)));
         true
     }
 
-    /// A place is free again that was held for so long: the next one gets it, unless there are fewer than before.
-    fn leave(self: Arc<Self>, held: Duration) {
-        self.state.lock().expected.note_hold(held);
+    /// A place is free again: the next one gets it, unless there are fewer than before. `since`: when it was taken.
+    fn leave(self: Arc<Self>, since: Instant, is_success: bool) {
+        let now = now();
+        self.state.lock().expected.note_left(since, now, is_success);
         loop {
             let next = {
                 let mut state = self.state.lock();
-                let may_enter = state.in_use <= state.max && state.unless_paused(now());
+                let may_enter = state.in_use <= state.max && state.unless_paused(now);
                 let next = if may_enter { state.queue.pop() } else { None };
-                if next.is_none() {
-                    state.in_use -= 1;
+                match next {
+                    Some(_) => state.expected.note_taken(now),
+                    None => state.in_use -= 1,
                 }
                 next
             };
             let Some(next) = next else { return };
-            match next.send(self.slot()) {
+            match next.send(self.slot(now)) {
                 Ok(()) => return,
                 // It has left: the place is still to be given, and this is not dropped as one.
-                Err(mut slot) => drop(slot.slots.take()),
+                Err(mut slot) => {
+                    drop(slot.slots.take());
+                    self.state.lock().expected.note_left(now, now, false);
+                }
             }
         }
     }
@@ -347,6 +360,7 @@ impl State {
         let is_free = self.has_room(now);
         if is_free {
             self.in_use += 1;
+            self.expected.note_taken(now);
             self.expected.note_free();
         }
         if self.is_full()
@@ -366,15 +380,18 @@ impl State {
     fn expected_wait(&self, priority: Priority, now: Instant) -> Option<Duration> {
         let paused = self.paused_until.map_or(Duration::ZERO, |end| end.saturating_duration_since(now));
         let ahead = self.queue.ahead(priority);
-        let in_turn = self.expected.after(ahead, self.max);
         // In a pause there may be places enough.
-        let in_turn = if self.in_use < self.max { in_turn.or(Some(Duration::ZERO)) } else { in_turn };
-        in_turn.map(|in_turn| in_turn.saturating_add(paused))
+        let free = usize::try_from(self.max.saturating_sub(self.in_use)).unwrap_or(usize::MAX);
+        let in_turn = match ahead.checked_sub(free) {
+            Some(ahead) => self.expected.after(ahead, self.max, self.in_use, now)?,
+            None => Duration::ZERO,
+        };
+        Some(in_turn.saturating_add(paused))
     }
 
     fn is_too_long(&mut self, priority: Priority, bound: Duration, now: Instant) -> bool {
         let expected = self.expected_wait(priority, now);
-        expected.is_some_and(|expected| self.expected.is_too_long(expected, bound))
+        expected.is_some_and(|expected| self.expected.is_too_long(priority, expected, bound))
     }
 
     /// Whether there are more places than before.
@@ -404,16 +421,19 @@ impl Slot {
         self.slots.iter().for_each(|slots| slots.pause(until));
     }
 
-    /// The first byte of the attempt's response has come. `is_streamed`: the rest follows as it is made.
-    pub fn note_first_byte(&self, is_streamed: bool) {
-        let spent = now().saturating_duration_since(self.since);
-        self.learn(|learner| learner.note_first_byte(is_streamed, spent));
+    /// The attempt's response has its first content. `is_streamed`: the rest follows as it is made; else it is complete.
+    pub fn note_content(&mut self, is_streamed: bool) {
+        self.is_success = true;
+        let now = now();
+        let spent = now.saturating_duration_since(self.since);
+        self.learn(|learner| learner.note_content(is_streamed, spent, now));
     }
 
-    /// The attempt ends, and no byte of its response has come.
+    /// The attempt ends, and its response had no content.
     pub fn note_unanswered(&self, is_streamed: bool) {
-        let spent = now().saturating_duration_since(self.since);
-        self.learn(|learner| learner.note_unanswered(is_streamed, spent));
+        let now = now();
+        let spent = now.saturating_duration_since(self.since);
+        self.learn(|learner| learner.note_unanswered(is_streamed, spent, now));
     }
 
     /// The provider has said that it has too much to do.
@@ -431,7 +451,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(slots) = self.slots.take() {
-            slots.leave(now().saturating_duration_since(self.since));
+            slots.leave(self.since, self.is_success);
         }
     }
 }

@@ -257,7 +257,10 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
                 if self.body.has_content() {
                     let traffic = &mut self.client.ctx.record.traffic;
                     traffic.first_byte.get_or_insert(self.last_write);
-                    traffic.first_token.get_or_insert(self.last_write);
+                    if traffic.first_token.is_none() {
+                        traffic.first_token = Some(self.last_write);
+                        self.run.stream.note_content();
+                    }
                 }
                 // These bytes are held until the client has taken them.
                 self.run.held.set_anyway(held);

@@ -37,7 +37,7 @@ enum Response {
     Awaited { is_streamed: bool },
     /// The header of a success.
     Begun { is_streamed: bool },
-    /// A failure, or more than the header.
+    /// A failure, or content.
     Noted,
 }
 
@@ -73,10 +73,10 @@ impl Places {
         }
     }
 
-    /// A part of the response's body has come.
-    pub fn note_body(&mut self) {
+    /// The response has its first content, or is complete.
+    pub fn note_content(&mut self) {
         if let Response::Begun { is_streamed } = std::mem::replace(&mut self.response, Response::Noted) {
-            self.slots.iter().for_each(|slot| slot.note_first_byte(is_streamed));
+            self.slots.iter_mut().for_each(|slot| slot.note_content(is_streamed));
         }
     }
 }

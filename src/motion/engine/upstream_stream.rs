@@ -290,6 +290,11 @@ impl UpstreamStream {
         self.exchange.places = places;
     }
 
+    /// The response has its first content.
+    pub(crate) fn note_content(&mut self) {
+        self.exchange.places.iter_mut().for_each(Places::note_content);
+    }
+
     pub fn state(&self) -> AttemptState {
         self.exchange.state
     }
@@ -499,14 +504,11 @@ impl Exchange {
             self.state.header_read(status);
             self.places.iter_mut().for_each(|places| places.note_response(status, &header.headers));
         }
-        if body_len(&task) > 0 {
-            self.places.iter_mut().for_each(Places::note_body);
-        }
         if !task.is_end() {
             return self.watched(task);
         }
         self.state.response_ended();
-        self.places = None;
+        self.leave_places();
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Reading(open) if open.unsent.is_none() => {
                 self.connections.release(open.connection, open.peer);
@@ -523,6 +525,12 @@ impl Exchange {
         task
     }
 
+    /// The response is complete.
+    fn leave_places(&mut self) {
+        self.places.iter_mut().for_each(Places::note_content);
+        self.places = None;
+    }
+
     /// A part of the response, as its last one if the response is complete with it.
     fn watched(&mut self, task: HttpTask) -> HttpTask {
         let (HttpTask::Body(Some(chunk), _), Some(watch)) = (&task, &mut self.watch) else { return task };
@@ -531,7 +539,7 @@ impl Exchange {
         }
         let last = HttpTask::Body(Some(chunk.clone()), true);
         self.state.response_ended();
-        self.places = None;
+        self.leave_places();
         self.is_cut = true;
         last
     }

@@ -68,7 +68,7 @@ fn a_free_place_comes_before_an_adapter_and_an_adapter_before_the_load() {
 }
 
 #[test]
-fn the_load_that_a_model_server_reports_counts_beside_the_gateways_own() {
+fn the_larger_of_what_a_model_server_reports_and_the_gateways_own_load_counts() {
     let reading = |running, waiting, cache_use| EngineReading {
         running,
         waiting,

@@ -49,6 +49,14 @@ impl Engines {
         }
     }
 
+    /// Forgets what was counted of a provider that there is no more.
+    pub fn forget(&self, provider: &str) {
+        for result in ["ok", "failed"] {
+            // There may be none.
+            let _ = self.reads.remove_label_values(&[provider, result]);
+        }
+    }
+
     pub fn was_read(&self, provider: &str, is_read: bool) {
         let result = if is_read { "ok" } else { "failed" };
         self.reads.with_label_values(&[provider, result]).inc();

@@ -1,9 +1,10 @@
-//! How many attempts a target takes at a time, learned from how long they wait for their first byte (`concurrency.max: auto`).
+//! How many attempts a target takes at a time, learned from how long they wait for their first content (`concurrency.max: auto`).
 //!
 //! A model server that has more to do than fits lets requests wait within, and the time to the first token grows. Where the median of a
 //! window is more than twice what it is when little is to do, there are fewer places; where it is not, and all were taken, there are
 //! more. The step is that of gradient limits (<https://github.com/Netflix/concurrency-limits>), over medians, since prompts differ in length.
-//! What it is when little is to do is measured anew now and then, with half of the places.
+//! What it is when little is to do is measured anew now and then, with half of the places. Where as many responses come in a second with
+//! half, the others only waited: they go, whatever the times say.
 //! Pure: times are passed in. Not here: who gets a place (`slots`).
 
 use std::time::{Duration, Instant};
@@ -24,6 +25,11 @@ const WINDOWS_BETWEEN_PROBES: u32 = 50;
 /// the target is another.
 const WINDOWS_TO_NEXT_PROBE: u32 = 5;
 const SETTLED: f64 = 1.25;
+/// With half of the places a target that has room for all of them gives half of the responses in a second. From this share on, the other
+/// half only waited.
+const AS_MANY: f64 = 0.8;
+/// What is left of the places then.
+const AFTER_WAITING: f64 = 0.6;
 /// What is left of the places after a response that says that they are too many.
 const AFTER_OVERLOAD: f64 = 0.7;
 /// Responses of that kind count once in this time: they come together.
@@ -57,8 +63,20 @@ enum Phase {
 struct Series {
     /// Seconds, of the window.
     window: Vec<f32>,
+    /// When the window began.
+    since: Option<Instant>,
     /// The median when little is to do, seconds.
     baseline: Option<f64>,
+    /// Responses in a second, of the last window with all places.
+    rate: Option<f64>,
+}
+
+/// What a window has shown.
+struct WindowEnd {
+    /// Seconds.
+    median: f64,
+    /// Responses in a second; `None`: it had no length.
+    rate: Option<f64>,
 }
 
 impl Default for Learner {
@@ -88,26 +106,29 @@ impl Learner {
         self.was_full = true;
     }
 
-    /// The first byte of a response came after `spent`.
-    pub fn note_first_byte(&mut self, is_streamed: bool, spent: Duration) {
+    /// The first content of a response came after `spent`.
+    pub fn note_content(&mut self, is_streamed: bool, spent: Duration, now: Instant) {
         if let Phase::Probe { earlier } = &mut self.phase
             && *earlier > 0
         {
             *earlier -= 1;
+            self.series(is_streamed).since = Some(now);
             return;
         }
         let length = f64::from(self.places()).clamp(WINDOW.0, WINDOW.1) as usize;
         let series = self.series(is_streamed);
+        series.since.get_or_insert(now);
         series.window.push(spent.as_secs_f32());
         if series.window.len() < length {
             return;
         }
-        let median = series.take_median();
+        let end = series.end_window(now);
+        let is_full = std::mem::take(&mut self.was_full);
         match self.phase {
-            Phase::Probe { .. } => self.end_probe(is_streamed, median),
+            Phase::Probe { .. } => self.end_probe(is_streamed, &end, is_full),
             Phase::Steps(left) => {
-                let is_full = std::mem::take(&mut self.was_full);
-                self.step(is_streamed, median, is_full);
+                self.series(is_streamed).rate = end.rate.filter(|_| is_full);
+                self.step(is_streamed, end.median, is_full);
                 match left.checked_sub(1) {
                     Some(left) => self.phase = Phase::Steps(left),
                     // Where some are free, what is measured is no other with fewer.
@@ -133,12 +154,23 @@ impl Learner {
         self.limit = (self.limit + (wanted - self.limit) * SMOOTHING).clamp(1.0, MOST);
     }
 
-    fn end_probe(&mut self, is_streamed: bool, median: f64) {
-        let before = self.series(is_streamed).baseline.unwrap_or(median);
+    /// `is_full`: the places of the probe were all taken.
+    fn end_probe(&mut self, is_streamed: bool, end: &WindowEnd, is_full: bool) {
+        // One place has no half.
+        let is_halved = self.limit >= 2.0;
+        let series = self.series(is_streamed);
+        let before = series.baseline.unwrap_or(end.median);
+        let is_as_quick = end.rate.zip(series.rate).is_some_and(|(half, all)| half >= all * AS_MANY);
+        let only_waited = is_full && is_halved && is_as_quick;
+        // With half of them there is still too much to do: that is no baseline.
+        series.baseline = Some(if only_waited { before.min(end.median) } else { end.median });
         // What was measured of the other kind may be as old.
         self.series(!is_streamed).baseline = None;
-        self.series(is_streamed).baseline = Some(median);
-        let is_settled = median <= before * SETTLED && before <= median * SETTLED;
+        if only_waited {
+            self.limit = (self.limit * AFTER_WAITING).max(1.0);
+            self.is_starting = false;
+        }
+        let is_settled = end.median <= before * SETTLED && before <= end.median * SETTLED && !only_waited;
         let next = if is_settled { WINDOWS_BETWEEN_PROBES } else { WINDOWS_TO_NEXT_PROBE };
         self.start(Phase::Steps(next));
     }
@@ -146,17 +178,17 @@ impl Learner {
     fn start(&mut self, phase: Phase) {
         self.phase = phase;
         self.was_full = false;
-        self.streamed.window.clear();
-        self.whole.window.clear();
+        self.streamed.clear();
+        self.whole.clear();
     }
 
-    /// An attempt ended after `spent` without a byte, for whatever reason. Where others had one long before, this is a slow one.
-    pub fn note_unanswered(&mut self, is_streamed: bool, spent: Duration) {
+    /// An attempt ended after `spent` without content, for whatever reason. Where others had some long before, this is a slow one.
+    pub fn note_unanswered(&mut self, is_streamed: bool, spent: Duration, now: Instant) {
         let baseline = self.series(is_streamed).baseline;
         let is_slow = baseline.is_some_and(|baseline| spent.as_secs_f64() > TOLERANCE * baseline);
         // A probe measures what is usual.
         if is_slow && matches!(self.phase, Phase::Steps(_)) {
-            self.note_first_byte(is_streamed, spent);
+            self.note_content(is_streamed, spent, now);
         }
     }
 
@@ -166,7 +198,7 @@ impl Learner {
             return;
         }
         self.last_overload = Some(now);
-        self.limit = (self.limit * AFTER_OVERLOAD).max(1.0);
+        self.limit = (f64::from(self.places()) * AFTER_OVERLOAD).max(1.0);
         self.is_starting = false;
         self.start(Phase::Steps(WINDOWS_BETWEEN_PROBES));
     }
@@ -177,13 +209,20 @@ impl Learner {
 }
 
 impl Series {
-    /// The median of the window, seconds, which is empty after it.
-    fn take_median(&mut self) -> f64 {
-        let middle = self.window.len() / 2;
-        let (_, median, _) = self.window.select_nth_unstable_by(middle, f32::total_cmp);
-        let median = f64::from(*median);
+    fn clear(&mut self) {
         self.window.clear();
-        median
+        self.since = None;
+    }
+
+    /// What the window has shown. The next one begins.
+    fn end_window(&mut self, now: Instant) -> WindowEnd {
+        let count = self.window.len();
+        let (_, median, _) = self.window.select_nth_unstable_by(count / 2, f32::total_cmp);
+        let median = f64::from(*median);
+        let length = self.since.map(|since| now.saturating_duration_since(since).as_secs_f64());
+        self.window.clear();
+        self.since = Some(now);
+        WindowEnd { median, rate: length.filter(|length| *length > 0.0).map(|length| count as f64 / length) }
     }
 }
 
@@ -195,53 +234,76 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// An engine that answers `room` requests at a time, each for a second, and the first token of each after `unloaded`: what is
-    /// more waits within. The sum of the places at each of `rounds` responses, if as many as there are places are always under way.
-    fn learned(learner: &mut Learner, room: f64, unloaded: f64, rounds: usize) -> f64 {
-        let mut sum = 0.0;
-        for number in 0..rounds {
-            learner.note_full();
-            let places = f64::from(learner.places());
-            let waits = (places - room).max(0.0) / room;
-            // Every tenth prompt is ten times as long.
-            let own = if number % 10 == 0 { unloaded * 10.0 } else { unloaded };
-            learner.note_first_byte(true, Duration::from_secs_f64(own + waits));
-            sum += places;
+    /// more waits within. `is_streamed`: what is measured is the first token, else the whole response.
+    struct Engine {
+        learner: Learner,
+        now: Instant,
+        is_streamed: bool,
+    }
+
+    impl Engine {
+        fn new(is_streamed: bool) -> Self {
+            Self { learner: Learner::default(), now: Instant::now(), is_streamed }
         }
-        sum
+
+        /// The mean of the places at each of `rounds` responses, if as many as there are places are always under way.
+        fn learned(&mut self, room: f64, unloaded: f64, rounds: usize) -> f64 {
+            let mut sum = 0.0;
+            for number in 0..rounds {
+                self.learner.note_full();
+                let places = f64::from(self.learner.places());
+                let waits = (places - room).max(0.0) / room;
+                // Every tenth prompt is ten times as long.
+                let own = if number % 10 == 0 { unloaded * 10.0 } else { unloaded };
+                let answered = if self.is_streamed { own } else { 1.0 };
+                self.now += Duration::from_secs_f64(1.0 / places.min(room));
+                self.learner.note_content(
+                    self.is_streamed,
+                    Duration::from_secs_f64(answered + waits),
+                    self.now,
+                );
+                sum += places;
+            }
+            sum / rounds as f64
+        }
     }
 
     #[test]
     fn as_many_places_are_learned_as_an_engine_has_room_for() {
-        for (room, unloaded) in [(1.0, 0.1), (4.0, 0.1), (16.0, 0.1), (64.0, 0.05), (200.0, 0.2)] {
-            let mut learner = Learner::default();
-            for rounds in [20_000, 50_000] {
-                let places = learned(&mut learner, room, unloaded, rounds) / rounds as f64;
-                assert!(
-                    (room * 0.8..=room * 1.5 + 2.0).contains(&places),
-                    "{places} places, room for {room}"
-                );
+        for is_streamed in [true, false] {
+            for (room, unloaded) in [(1.0, 0.1), (4.0, 0.1), (16.0, 0.1), (64.0, 0.05), (200.0, 0.2)] {
+                let mut engine = Engine::new(is_streamed);
+                for rounds in [20_000, 50_000] {
+                    let places = engine.learned(room, unloaded, rounds);
+                    let most = if is_streamed { 1.5 } else { 2.4 };
+                    assert!(
+                        (room * 0.8..=room * most + 2.0).contains(&places),
+                        "{places} places, room for {room}, {is_streamed}"
+                    );
+                }
             }
         }
     }
 
     #[test]
     fn an_engine_that_becomes_smaller_or_larger_is_followed() {
-        let mut learner = Learner::default();
-        learned(&mut learner, 64.0, 0.1, 20_000);
-        let small = learned(&mut learner, 8.0, 0.1, 3_000) / 3_000.0;
-        learned(&mut learner, 64.0, 0.1, 3_000);
-        let large = learned(&mut learner, 64.0, 0.1, 3_000) / 3_000.0;
+        let mut engine = Engine::new(true);
+        engine.learned(64.0, 0.1, 20_000);
+        let small = engine.learned(8.0, 0.1, 3_000);
+        engine.learned(64.0, 0.1, 3_000);
+        let large = engine.learned(64.0, 0.1, 3_000);
         assert!(small < 24.0 && large > 48.0, "{small} {large}");
         // Prompts that take four times as long to be read, at an engine as large as before.
-        learned(&mut learner, 64.0, 0.4, 10_000);
-        let long = learned(&mut learner, 64.0, 0.4, 5_000) / 5_000.0;
+        engine.learned(64.0, 0.4, 10_000);
+        let long = engine.learned(64.0, 0.4, 5_000);
         assert!(long > 48.0, "{long}");
     }
 
     #[test]
     fn places_without_need_do_not_become_more() {
         let mut learner = Learner::default();
-        (0..1_000).for_each(|_| learner.note_first_byte(false, Duration::from_millis(100)));
+        let now = Instant::now();
+        (0..1_000).for_each(|_| learner.note_content(false, Duration::from_millis(100), now));
         assert_eq!(learner.places(), FIRST as u32);
     }
 
@@ -260,12 +322,13 @@ mod tests {
 
     #[test]
     fn attempts_that_never_get_a_byte_count_as_slow_and_short_ones_do_not() {
-        let mut learner = Learner::default();
-        learned(&mut learner, 1_000.0, 0.1, 30);
+        let mut engine = Engine::new(true);
+        engine.learned(1_000.0, 0.1, 30);
+        let Engine { mut learner, now, .. } = engine;
         let before = learner.places();
-        (0..1_000).for_each(|_| learner.note_unanswered(true, Duration::from_millis(10)));
+        (0..1_000).for_each(|_| learner.note_unanswered(true, Duration::from_millis(10), now));
         assert_eq!(learner.places(), before);
-        (0..150).for_each(|_| learner.note_unanswered(true, SECOND * 60));
+        (0..150).for_each(|_| learner.note_unanswered(true, SECOND * 60, now));
         assert!(learner.places() < before);
     }
 
@@ -280,7 +343,7 @@ mod tests {
                 if is_overload {
                     learner.note_overload(start + Duration::from_millis(ms));
                 } else {
-                    learner.note_first_byte(is_streamed, Duration::from_millis(ms));
+                    learner.note_content(is_streamed, Duration::from_millis(ms), start + Duration::from_millis(ms));
                 }
                 prop_assert!((1..=MOST as u32).contains(&learner.places()));
             }

@@ -204,10 +204,11 @@ async fn who_has_another_target_does_not_wait_where_it_is_expected_to_take_too_l
     let other = Applicant { has_other: true, ..who(Priority::Normal) };
     let slots = slots();
     // Nothing is known of the first ones.
-    let first = slots.try_enter(policy).unwrap();
+    let mut first = slots.try_enter(policy).unwrap();
     let mut second = Box::pin(slots.enter(policy, other));
     assert!(poll(second.as_mut()).is_pending());
     tokio::time::advance(Duration::from_secs(5)).await;
+    first.note_content(false);
     drop(first);
     let Poll::Ready(Ok(held)) = poll(second.as_mut()) else { panic!("it is the next one") };
     // Places are held for five seconds.
@@ -215,12 +216,11 @@ async fn who_has_another_target_does_not_wait_where_it_is_expected_to_take_too_l
     assert!(poll(third.as_mut()).is_pending());
     assert_eq!(slots.view().expected_wait, Duration::from_secs(10));
     assert_eq!(slots.enter(policy, other).now_or_never().unwrap().unwrap_err(), NoSlot::TooLong);
-    let high = Applicant { priority: Priority::High, ..other };
     let mut alone = Box::pin(slots.enter(policy, who(Priority::Normal)));
     assert!(poll(alone.as_mut()).is_pending(), "it has no other target");
     drop((alone, third));
     // Five seconds are more than half of the bound, and the last one was sent on.
-    assert_eq!(slots.enter(policy, high).now_or_never().unwrap().unwrap_err(), NoSlot::TooLong);
+    assert_eq!(slots.enter(policy, other).now_or_never().unwrap().unwrap_err(), NoSlot::TooLong);
     drop(held);
     // A place was free: the bound counts anew.
     let held = slots.try_enter(policy).unwrap();
@@ -234,9 +234,9 @@ async fn learned_places_grow_while_responses_begin_soon_and_shrink_with_overload
     let policy = SlotPolicy { max: MaxSlots::Learned, queue: 1_000, ..POLICY };
     let slots = slots();
     for _ in 0..40 {
-        let held: Vec<Slot> = std::iter::from_fn(|| slots.try_enter(policy)).collect();
+        let mut held: Vec<Slot> = std::iter::from_fn(|| slots.try_enter(policy)).collect();
         tokio::time::advance(Duration::from_millis(100)).await;
-        held.iter().for_each(|slot| slot.note_first_byte(true));
+        held.iter_mut().for_each(|slot| slot.note_content(true));
     }
     let grown = slots.view().max;
     assert!(grown > 8, "{grown}");

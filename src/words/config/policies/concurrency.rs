@@ -61,7 +61,7 @@ pub enum MaxSlots {
 
 impl SlotPolicy {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
-        let max = "Attempts that are under way at a time, from when they are sent to their last byte; auto: as many as are learned from the times to the first byte.";
+        let max = "Attempts that are under way at a time, from when they are sent to their last byte; auto: as many as are learned from the times to the first token.";
         let max = table.needed("max", MAX_SLOTS, max);
         let queue = see("concurrency_queue", object(Queue::members));
         let queue = table.get("queue", queue, "The attempts that wait for a place.").unwrap_or_default();

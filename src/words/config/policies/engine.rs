@@ -47,13 +47,15 @@ impl EnginePolicy {
     }
 }
 
-const PATH: Form<String> = form(path, |doc| schema::pattern(doc, "^/[!-~]*$", &[DEFAULT_PATH]))
-    .written(|path| Some(path.as_str().into()));
+const PATH: Form<String> =
+    form(path, |doc| schema::pattern(doc, "^/[A-Za-z0-9._~/?&=%-]*$", &[DEFAULT_PATH]))
+        .written(|path| Some(path.as_str().into()));
 
 fn path(at: &Cursor<'_>) -> Option<String> {
     let text = at.text()?;
-    if !text.starts_with('/') || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        at.problem("must be a path from / on, without spaces");
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~/?&=%-".contains(&byte);
+    if !text.starts_with('/') || !text.bytes().all(is_plain) {
+        at.problem("must be a path from / on, of letters, digits and . _ ~ / ? & = % -");
         return None;
     }
     Some(text.to_owned())
