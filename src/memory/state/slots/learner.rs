@@ -170,8 +170,15 @@ impl Learner {
             self.limit = (self.limit * AFTER_WAITING).max(1.0);
             self.is_starting = false;
         }
-        let is_settled = end.median <= before * SETTLED && before <= end.median * SETTLED && !only_waited;
-        let next = if is_settled { WINDOWS_BETWEEN_PROBES } else { WINDOWS_TO_NEXT_PROBE };
+        let is_settled = end.median <= before * SETTLED && before <= end.median * SETTLED;
+        let next = if only_waited {
+            // Half of what is left may still be too many.
+            1
+        } else if is_settled {
+            WINDOWS_BETWEEN_PROBES
+        } else {
+            WINDOWS_TO_NEXT_PROBE
+        };
         self.start(Phase::Steps(next));
     }
 
