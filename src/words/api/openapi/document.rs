@@ -3,8 +3,10 @@
 //! A problem refuses the document. An operation that is right and that no tool can be made of is only left out.
 
 use super::operation::{Found, Operations};
+use super::path::Segments;
 use super::references;
 use super::tool::ApiTool;
+use http::Method;
 use serde_json::Value;
 use serde_saphyr::Options;
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -15,7 +17,7 @@ pub const MAX_DOCUMENT: usize = 1 << 20;
 /// The most operations that are tools.
 pub const MAX_OPERATIONS: usize = 500;
 /// The most bytes of all definitions of tools together.
-const MAX_DEFINITIONS: usize = 4 << 20;
+const MAX_DEFINITIONS: usize = 1 << 20;
 /// The most problems that are listed.
 const MAX_PROBLEMS: usize = 50;
 /// The deepest nesting of YAML. JSON may be 127 deep.
@@ -79,8 +81,11 @@ pub fn read(document: &Value, choice: &OperationChoice<'_>) -> Result<ApiDocumen
     if !document.get("paths").is_some_and(Value::is_object) {
         problems.push(DocumentProblem::new(".paths", "must be an object: its operations become the tools"));
     }
-    let operations = Operations::of(&document, &mut problems);
+    let operations = Operations::of(&document, MAX_PROBLEMS, &mut problems);
     let mut found = operations.found;
+    let template =
+        |found: &Found<'_>| Template { method: found.method.clone(), path: Segments::of(found.path) };
+    let templates: Vec<Template> = found.iter().map(template).collect();
     found.retain(|found| (choice.is_wanted)(&found.name));
     if found.len() > MAX_OPERATIONS {
         let count = found.len();
@@ -93,7 +98,7 @@ pub fn read(document: &Value, choice: &OperationChoice<'_>) -> Result<ApiDocumen
     if !problems.is_empty() {
         return Err(problems);
     }
-    let (tools, left_out) = tools(&document, &found, choice).map_err(|problem| vec![problem])?;
+    let (tools, left_out) = tools(&document, &found, &templates, choice).map_err(|problem| vec![problem])?;
     let info = |name: &str| {
         let text = document.pointer(&format!("/info/{name}")).and_then(Value::as_str);
         text.unwrap_or_default().chars().take(128).collect()
@@ -107,11 +112,18 @@ pub fn read(document: &Value, choice: &OperationChoice<'_>) -> Result<ApiDocumen
     })
 }
 
+/// Where an operation is.
+struct Template {
+    method: Method,
+    path: Segments,
+}
+
 /// # Errors
 /// Their definitions are too large together.
 fn tools(
     document: &Value,
     found: &[Found<'_>],
+    templates: &[Template],
     choice: &OperationChoice<'_>,
 ) -> Result<(Vec<ApiTool>, Vec<LeftOut>), DocumentProblem> {
     let is_30 = version(document).starts_with("3.0");
@@ -122,7 +134,10 @@ fn tools(
         match ApiTool::new(document, is_30, found, choice.is_own_header) {
             Ok(tool) => {
                 bytes += tool.definition.len();
-                tools.push(tool);
+                let own = Segments::of(found.path);
+                let is_hidden = |other: &&Template| other.method == found.method && own.hides(&other.path);
+                let others = templates.iter().filter(is_hidden).map(|other| other.path.clone()).collect();
+                tools.push(tool.without(others));
             }
             Err(why) => {
                 let operation = format!("{} {}", found.method, found.path);

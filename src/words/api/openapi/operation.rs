@@ -17,6 +17,9 @@ const METHODS: [(&str, Method); 6] = [
     ("head", Method::HEAD),
 ];
 
+/// The longest `operationId`, bytes.
+const MAX_ID: usize = 1024;
+
 /// An operation as it stands in a document.
 #[derive(Debug)]
 pub(super) struct Found<'d> {
@@ -36,8 +39,8 @@ pub(super) struct Operations<'d> {
 }
 
 impl<'d> Operations<'d> {
-    /// All of them. Two with one `operationId` are a problem: which of them is called, nobody could know.
-    pub fn of(document: &'d Value, problems: &mut Vec<DocumentProblem>) -> Self {
+    /// All of them, until there are `max` problems. Two with one `operationId` are a problem: which of them is called, nobody could know.
+    pub fn of(document: &'d Value, max: usize, problems: &mut Vec<DocumentProblem>) -> Self {
         let mut found: Vec<Found<'d>> = Vec::new();
         let mut places: HashMap<String, String> = HashMap::new();
         let paths = document.get("paths").and_then(Value::as_object);
@@ -47,8 +50,16 @@ impl<'d> Operations<'d> {
                 let Some(operation) = item.get(member).filter(|operation| operation.is_object()) else {
                     continue;
                 };
+                if problems.len() >= max {
+                    return Self { found };
+                }
                 let place = format!("{method} {path}");
                 let id = operation.get("operationId").and_then(Value::as_str).filter(|id| !id.is_empty());
+                if id.is_some_and(|id| id.len() > MAX_ID) {
+                    let why = format!("has more than {MAX_ID} bytes");
+                    problems.push(DocumentProblem::new(format!(".paths.{path}.{member}.operationId"), why));
+                    continue;
+                }
                 let mut name = match id {
                     Some(id) => names::plain(id),
                     None => made_name(member, path),

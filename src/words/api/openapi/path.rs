@@ -83,6 +83,38 @@ impl PathTemplate {
     }
 }
 
+/// The segments of a template. `None`: one with a parameter.
+#[derive(Debug, Clone)]
+pub(super) struct Segments(Vec<Option<Box<str>>>);
+
+impl Segments {
+    pub fn of(template: &str) -> Self {
+        let text = |segment: &str| -> Box<str> { percent_decode_str(segment).decode_utf8_lossy().into() };
+        Self(template.split('/').map(|segment| (!segment.contains('{')).then(|| text(segment))).collect())
+    }
+
+    /// Whether values of parameters here may make a path that servers take for that of `other`, which has fewer.
+    pub fn hides(&self, other: &Self) -> bool {
+        let parameters = |of: &Self| of.0.iter().filter(|segment| segment.is_none()).count();
+        let is_one = |(own, other): (&Option<Box<str>>, &Option<Box<str>>)| match (own, other) {
+            (Some(own), Some(other)) => own.eq_ignore_ascii_case(other),
+            _ => true,
+        };
+        self.0.len() == other.0.len()
+            && parameters(other) < parameters(self)
+            && self.0.iter().zip(&other.0).all(is_one)
+    }
+
+    /// Whether a path that was filled in is one of these.
+    pub fn fit(&self, path: &str) -> bool {
+        let is_one = |(segment, text): (&str, &Option<Box<str>>)| match text {
+            Some(text) => percent_decode_str(segment).decode_utf8_lossy().eq_ignore_ascii_case(text),
+            None => true,
+        };
+        path.split('/').count() == self.0.len() && path.split('/').zip(&self.0).all(is_one)
+    }
+}
+
 /// Whether a segment means the one above it, or itself.
 fn is_dots(segment: &str) -> bool {
     let name = segment.split(';').next().unwrap_or_default();
@@ -151,6 +183,24 @@ mod tests {
         // Together with what stands around it.
         assert!(filled("/pets/.{id}", ".").is_err());
         assert_eq!(filled("/pets/{id}.json", "a").as_deref(), Ok("/pets/a.json"));
+    }
+
+    #[test]
+    fn a_filled_path_is_found_to_be_that_of_a_more_concrete_template() {
+        let own = Segments::of("/pets/{id}/{part}");
+        for (other, hides) in [
+            ("/pets/admin/{part}", true),
+            ("/pets/admin/keys", true),
+            ("/pets/{id}/{part}", false),
+            ("/pets/{name}/keys", true),
+            ("/pets/admin", false),
+            ("/cats/admin/keys", false),
+        ] {
+            assert_eq!(own.hides(&Segments::of(other)), hides, "{other}");
+        }
+        let admin = Segments::of("/pets/admin/{part}");
+        assert!(admin.fit("/pets/admin/x") && admin.fit("/pets/ADMIN/y") && admin.fit("/pets/%61dmin/y"));
+        assert!(!admin.fit("/pets/admins/x") && !admin.fit("/pets/admin"));
     }
 
     #[test]

@@ -41,50 +41,67 @@ pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> Option<&'d 
 
 /// Finds references that lead out of the document, or to nothing.
 pub(super) fn check(document: &Value, max: usize, problems: &mut Vec<DocumentProblem>) {
-    let mut scan = Scan { document, max, problems };
-    scan.value(document, "", false);
+    let mut scan = Scan { document, max, problems, at: Vec::new() };
+    scan.value(document, false);
+}
+
+/// A step to a value.
+#[derive(Clone, Copy)]
+enum Step<'d> {
+    Member(&'d str),
+    Item(usize),
 }
 
 struct Scan<'s> {
     document: &'s Value,
     max: usize,
     problems: &'s mut Vec<DocumentProblem>,
+    /// Where it is. Names may be long, so that a path is written for a problem alone.
+    at: Vec<Step<'s>>,
 }
 
-impl Scan<'_> {
+impl<'s> Scan<'s> {
     /// `is_map`: the members of the value have free names.
-    fn value(&mut self, value: &Value, path: &str, is_map: bool) {
+    fn value(&mut self, value: &'s Value, is_map: bool) {
         if self.problems.len() >= self.max {
             return;
         }
         match value {
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.value(item, &format!("{path}[{index}]"), false);
+                    self.at.push(Step::Item(index));
+                    self.value(item, false);
+                    self.at.pop();
                 }
             }
             Value::Object(members) => {
                 for (name, member) in members {
-                    let at = format!("{path}.{name}");
+                    self.at.push(Step::Member(name));
                     match member.as_str() {
-                        Some(reference) if name == "$ref" => self.reference(reference, at),
+                        Some(reference) if name == "$ref" => self.reference(reference),
                         _ if !is_map && is_no_description(name) => {}
-                        _ => self.value(member, &at, !is_map && MAPS.contains(&name.as_str())),
+                        _ => self.value(member, !is_map && MAPS.contains(&name.as_str())),
                     }
+                    self.at.pop();
                 }
             }
             _ => {}
         }
     }
 
-    fn reference(&mut self, reference: &str, at: String) {
-        if !reference.starts_with('#') {
-            let why = "refers to another document, and the gateway fetches none: put all into one document";
-            self.problems.push(DocumentProblem::new(at, why));
+    fn reference(&mut self, reference: &str) {
+        let why = if !reference.starts_with('#') {
+            "refers to another document, and the gateway fetches none: put all into one document".to_owned()
         } else if target(self.document, reference).is_none() {
-            self.problems
-                .push(DocumentProblem::new(at, format!("refers to {reference}, which is not there")));
-        }
+            format!("refers to {reference}, which is not there")
+        } else {
+            return;
+        };
+        let step = |step: &Step<'_>| match step {
+            Step::Member(name) => format!(".{name}"),
+            Step::Item(index) => format!("[{index}]"),
+        };
+        self.problems.push(DocumentProblem::new(self.at.iter().map(step).collect::<String>(), why));
     }
 }
 

@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 /// How deep a schema is written out.
 const MAX_DEPTH: usize = 24;
 /// The most bytes of the schemas of one tool.
-pub(super) const MAX_BYTES: usize = 128 << 10;
+pub(super) const MAX_BYTES: usize = 64 << 10;
+/// What each schema counts for besides its own text, bytes: a judge of its own is made of it.
+const SCHEMA_BYTES: usize = 16;
 
 /// Keywords whose value is one schema.
 const SCHEMAS: [&str; 8] =
@@ -64,12 +66,14 @@ pub(super) struct SchemaReader<'d> {
     around: Vec<&'d str>,
     /// How often something was cut off.
     cuts: usize,
+    /// A list or a map could not be read to its end: what has it takes anything.
+    is_broken_off: bool,
 }
 
 impl<'d> SchemaReader<'d> {
     /// `patterns`: the most that are kept; without them a schema is good that has some which cannot be read.
     pub fn new(document: &'d Value, is_30: bool, patterns: usize) -> Self {
-        Self { document, is_30, patterns, left: MAX_BYTES, around: Vec::new(), cuts: 0 }
+        Self { document, is_30, patterns, left: MAX_BYTES, around: Vec::new(), cuts: 0, is_broken_off: false }
     }
 
     pub fn read(&mut self, schema: &'d Value) -> Value {
@@ -82,6 +86,7 @@ impl<'d> SchemaReader<'d> {
     }
 
     fn schema(&mut self, schema: &'d Value, depth: usize) -> Value {
+        self.left = self.left.saturating_sub(SCHEMA_BYTES);
         let members = match schema {
             Value::Bool(flag) => return Value::Bool(*flag),
             Value::Object(members) => members,
@@ -119,7 +124,14 @@ impl<'d> SchemaReader<'d> {
     fn members(&mut self, members: &'d Map<String, Value>, depth: usize) -> Value {
         let mut read = Map::new();
         for (name, value) in members {
-            self.member(name, value, depth, &mut read);
+            if self.left == 0 {
+                self.is_broken_off = true;
+            } else {
+                self.member(name, value, depth, &mut read);
+            }
+            if std::mem::take(&mut self.is_broken_off) {
+                return self.cut();
+            }
         }
         self.leave_out_read_only(members, &mut read);
         if self.is_30 {
@@ -135,14 +147,12 @@ impl<'d> SchemaReader<'d> {
             (_, Value::Object(_) | Value::Bool(_)) if SCHEMAS.contains(&name) => {
                 self.schema(value, depth + 1)
             }
-            (_, Value::Array(items)) if LISTS.contains(&name) && !items.is_empty() => {
-                items.iter().map(|item| self.schema(item, depth + 1)).collect()
-            }
+            (_, Value::Array(items)) if LISTS.contains(&name) && !items.is_empty() => self.list(items, depth),
             (_, Value::Object(inner)) if MAPS.contains(&name) => {
                 if name == "patternProperties" && !self.takes_patterns(inner.len()) {
                     return;
                 }
-                inner.iter().map(|(name, schema)| (name.clone(), self.schema(schema, depth + 1))).collect()
+                self.map(inner, depth)
             }
             ("type", value) => match types(value) {
                 Some(types) => types,
@@ -163,6 +173,31 @@ impl<'d> SchemaReader<'d> {
         // Of two schemas that take anything, more than one fits.
         let name = if is_cut && name == "oneOf" { "anyOf" } else { name };
         read.entry(name).or_insert(found);
+    }
+
+    fn list(&mut self, items: &'d [Value], depth: usize) -> Value {
+        let mut all = Vec::new();
+        for item in items {
+            if self.left == 0 {
+                self.is_broken_off = true;
+                break;
+            }
+            all.push(self.schema(item, depth + 1));
+        }
+        Value::Array(all)
+    }
+
+    fn map(&mut self, members: &'d Map<String, Value>, depth: usize) -> Value {
+        let mut all = Map::new();
+        for (name, schema) in members {
+            if self.left == 0 {
+                self.is_broken_off = true;
+                break;
+            }
+            self.left = self.left.saturating_sub(name.len());
+            all.insert(name.clone(), self.schema(schema, depth + 1));
+        }
+        Value::Object(all)
     }
 
     /// Whether there is room for so many more patterns.

@@ -247,6 +247,51 @@ fn a_schema_that_grows_is_bounded() {
     assert!(document.tools[0].definition.len() < 1 << 20, "{}", document.tools[0].definition.len());
 }
 
+/// A small document that means a large schema, many times.
+#[test]
+fn a_list_that_is_too_long_takes_anything() {
+    let wide = json!({"anyOf": vec![json!(true); 20_000], "type": "object"});
+    let member = |number: usize| (format!("m{number}"), json!({"$ref": "#/components/schemas/Wide"}));
+    let properties: serde_json::Map<String, Value> = (0..60).map(member).collect();
+    let schema = json!({"type": "object", "properties": properties, "required": ["m0"]});
+    let body = json!({"content": {"application/json": {"schema": schema}}});
+    let paths = json!({"/a": {"post": {"operationId": "a", "requestBody": body}}});
+    let document = of("3.1.0", &paths, &json!({"schemas": {"Wide": wide}}));
+    let tool = &document.tools[0];
+    assert!(tool.definition.len() < 128 << 10, "{}", tool.definition.len());
+    assert!(tool.request(&json!({"body": {"m7": "no object"}}), 0).is_ok());
+}
+
+#[test]
+fn operations_with_too_many_parameters_and_too_long_names_are_no_tools() {
+    let parameters: Vec<Value> =
+        (0..501).map(|number| json!({"name": format!("c{number}"), "in": "cookie"})).collect();
+    let paths = json!({"/a": {"get": {"operationId": "a", "parameters": parameters}}});
+    let document = of("3.1.0", &paths, &json!({}));
+    assert_eq!(document.left_out[0].why, "it lists more than 500 parameters");
+    let long = json!({"openapi": "3.1.0", "paths": {"/a": {"get": {"operationId": "a".repeat(2000)}}}});
+    assert_eq!(
+        problems(&long),
+        [(".paths./a.get.operationId".to_owned(), "has more than 1024 bytes".to_owned())]
+    );
+}
+
+/// Which operations a client may use is decided by the names of their tools.
+#[test]
+fn no_argument_makes_the_path_of_another_operation() {
+    let get = |id: &str| json!({"operationId": id, "parameters": if id == "one" { vec![ID()] } else { Vec::new() }});
+    let paths = json!({"/pets/{id}": {"get": get("one")}, "/pets/admin": {"get": get("admin"), "delete": get("drop")}});
+    let document = json!({"openapi": "3.1.0", "info": {}, "paths": paths});
+    let choice = OperationChoice { is_wanted: &|name| name == "one", is_own_header: &|_| false };
+    let tools = read(&document, &choice).unwrap().tools;
+    assert_eq!(tools.len(), 1);
+    let request = |id: &str| tools[0].request(&json!({"id": id}), 0);
+    assert_eq!(request("7").unwrap().path, "/pets/7");
+    for id in ["admin", "Admin"] {
+        assert_eq!(request(id).unwrap_err(), "The arguments make the path of another operation.");
+    }
+}
+
 #[test]
 fn what_no_tool_can_be_made_of_is_named() {
     let body =

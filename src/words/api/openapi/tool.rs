@@ -5,9 +5,9 @@
 
 use super::encoding::{Place, Style, form, joined_pairs, pairs, simple};
 use super::operation::Found;
-use super::path::PathTemplate;
+use super::path::{PathTemplate, Segments};
 use super::references::resolved;
-use super::schema::SchemaReader;
+use super::schema::{MAX_BYTES, SchemaReader};
 use crate::json::Json;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -21,8 +21,14 @@ const MAX_ARGUMENTS: usize = 200;
 /// The most patterns that the schema of a tool keeps, and the most bytes of each when it is compiled.
 const MAX_PATTERNS: usize = 16;
 const MAX_PATTERN: usize = 32 << 10;
+/// The most bytes of the schema of a tool.
+const MAX_SCHEMA: usize = 4 * MAX_BYTES;
 /// The most bytes of the arguments of a call.
 const MAX_CALL: usize = 4 << 20;
+/// The most bytes of arguments times bytes of their schema: each value may be judged by each of its parts.
+const MAX_WORK: usize = 1 << 32;
+/// The most parameters that an operation and its path list, whatever becomes of them.
+const MAX_LISTED_PARAMETERS: usize = 500;
 /// The longest path with its query, and the longest value of a header, bytes.
 const MAX_PATH: usize = 16 << 10;
 const MAX_HEADER: usize = 8 << 10;
@@ -64,6 +70,8 @@ pub struct ApiTool {
     /// What clients list, JSON in one spelling.
     pub definition: Box<str>,
     path: PathTemplate,
+    /// More concrete templates of other operations with this method, which no arguments may reach: `access` judges those by their names.
+    others: Vec<Segments>,
     parameters: Vec<Parameter>,
     body: Option<BodyArgument>,
     validator: Validator,
@@ -156,17 +164,31 @@ impl ApiTool {
             let parameters = parameters(document, found, &path, is_own_header, &mut arguments)?;
             let body = body(document, found, &mut arguments)?;
             let schema = arguments.schema();
+            let size = schema.to_string().len();
+            if size > MAX_SCHEMA {
+                return Err(format!(
+                    "the schema of its arguments has {size} bytes, and {MAX_SCHEMA} are taken"
+                ));
+            }
             match validator(&schema) {
                 Ok(validator) => {
                     let definition = definition(found, schema).to_string().into();
                     let name = found.name.clone();
                     let method = found.method.clone();
-                    return Ok(Self { name, method, definition, path, parameters, body, validator });
+                    let others = Vec::new();
+                    return Ok(Self { name, method, definition, path, others, parameters, body, validator });
                 }
                 Err(problem) => why = problem,
             }
         }
         Err(format!("the schema of its arguments is none: {why}"))
+    }
+
+    /// Has calls refused whose path would be that of one of these templates.
+    #[must_use]
+    pub(super) fn without(mut self, others: Vec<Segments>) -> Self {
+        self.others = others;
+        self
     }
 
     /// The request of a call with these arguments, as the client has written them.
@@ -178,6 +200,12 @@ impl ApiTool {
         let size = json.get().len();
         if size > MAX_CALL {
             return Err(format!("The arguments have {size} bytes, and {MAX_CALL} are taken."));
+        }
+        let most = MAX_WORK / self.definition.len().max(1);
+        if size > most {
+            return Err(format!(
+                "The arguments have {size} bytes, and by this tool's schema {most} are judged."
+            ));
         }
         let read = json.read().ok_or("The arguments are nested too deep.")?;
         self.request(&read, size)
@@ -196,6 +224,9 @@ impl ApiTool {
             let (parameter, value) = found.ok_or_else(|| format!("The argument {name} is missing."))?;
             Ok(simple(value, parameter.style, parameter.explodes))
         })?;
+        if self.others.iter().any(|other| other.fit(&path)) {
+            return Err("The arguments make the path of another operation.".to_owned());
+        }
         let query = self.query(&value)?;
         if !query.is_empty() {
             path = format!("{path}?{query}");
@@ -281,7 +312,11 @@ fn parameters<'d>(
     let text =
         |parameter: &'d Value, name: &str| parameter.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut listed: Vec<(&str, &str, &Value)> = Vec::new();
-    for parameter in of(found.operation).chain(of(found.item)) {
+    let all = || of(found.operation).chain(of(found.item));
+    if all().nth(MAX_LISTED_PARAMETERS).is_some() {
+        return Err(format!("it lists more than {MAX_LISTED_PARAMETERS} parameters"));
+    }
+    for parameter in all() {
         let parameter = resolved(document, parameter).ok_or("one of its parameters refers to nothing")?;
         let name = text(parameter, "name");
         let place = text(parameter, "in");
@@ -435,5 +470,7 @@ fn definition(found: &Found<'_>, schema: Value) -> Value {
         hints.insert("idempotentHint".to_owned(), is_idempotent.into());
         hints.insert("destructiveHint".to_owned(), (found.method == Method::DELETE).into());
     }
-    json!({"name": found.name, "description": description, "inputSchema": schema, "annotations": annotations})
+    // An approval is of this operation, and of no other one that is described alike.
+    let operation = json!({"turnpike/operation": format!("{} {}", found.method, found.path)});
+    json!({"name": found.name, "description": description, "inputSchema": schema, "annotations": annotations, "_meta": operation})
 }
