@@ -46,8 +46,10 @@ const TEXT: &[u8] = b"\"text\"";
 /// Types of blocks that may have a mark in Anthropic's format.
 const MARKABLE: [&[u8]; 6] =
     [TEXT, b"\"image\"", b"\"document\"", b"\"tool_use\"", b"\"tool_result\"", b"\"search_result\""];
-/// Blocks that a cache point may follow in Converse.
-const POINTABLE: [&[u8]; 5] = [b"text", b"image", b"document", b"toolUse", b"toolResult"];
+/// Blocks of Claude that a cache point may follow in Converse. It is refused behind documents that are no PDF.
+const POINTABLE: [&[u8]; 4] = [b"text", b"image", b"toolUse", b"toolResult"];
+/// The same of Nova, which refuses it behind results of tools and images.
+const POINTABLE_OF_NOVA: [&[u8]; 1] = [b"text"];
 
 /// What stands in a body for more tokens than it has bytes there.
 const OTHER_MEDIA: [&str; 4] = ["image", "document", "file", "container"];
@@ -59,8 +61,8 @@ pub enum MarkForm {
     Messages,
     /// `cache_control` on the texts of a chat completion.
     Chat,
-    /// `cachePoint` of Converse. `on_tools`: behind tools too, which Nova does not take.
-    Converse { on_tools: bool },
+    /// `cachePoint` of Converse. `on_tools`: behind tools too, which Nova does not take. `for_an_hour`: it may have a `ttl` of an hour.
+    Converse { on_tools: bool, for_an_hour: bool },
 }
 
 impl MarkForm {
@@ -84,6 +86,8 @@ impl Marks {
     pub fn find(provider: &dyn Provider, target: &CallTarget<'_>, ttl: Option<MarkTtl>) -> Option<Self> {
         let ttl = ttl?;
         let form = provider.mark_form(target)?;
+        let takes_ttl = !matches!(form, MarkForm::Converse { for_an_hour: false, .. });
+        let ttl = if takes_ttl { ttl } else { MarkTtl::FiveMinutes };
         let has_own_host = target.account.custom_host.is_some();
         let cache = PromptCache::find(provider.id(), has_own_host, target.model);
         Some(Self { form, ttl, min_tokens: cache.min_tokens as usize })
@@ -204,13 +208,16 @@ impl Text<'_> {
     fn is_markable(&self, block: &[u8]) -> bool {
         let Some(mut members) = walk::members(block) else { return false };
         if matches!(self.form, MarkForm::Converse { .. }) {
-            return members.next().is_some_and(|(name, value)| {
-                POINTABLE.contains(&name) && !(name == b"text" && is_blank(value))
-            });
+            let is_nova = matches!(self.form, MarkForm::Converse { on_tools: false, .. });
+            let kinds: &[&[u8]] = if is_nova { &POINTABLE_OF_NOVA } else { &POINTABLE };
+            return members
+                .next()
+                .is_some_and(|(name, value)| kinds.contains(&name) && !(name == b"text" && is_blank(value)));
         }
         let types: &[&[u8]] = if self.form == MarkForm::Chat { &[TEXT] } else { &MARKABLE };
-        let is_kind = member(block, b"type").is_some_and(|kind| types.contains(&kind));
-        is_kind && !member(block, b"text").is_some_and(is_blank)
+        let Some(kind) = member(block, b"type").filter(|kind| types.contains(kind)) else { return false };
+        let is_text = |text: &[u8]| text.starts_with(b"\"") && !is_blank(text);
+        kind != TEXT || member(block, b"text").is_some_and(is_text)
     }
 }
 
@@ -282,7 +289,7 @@ impl<'b> Prompt<'b> {
                 b"messages" => &mut messages,
                 b"system" if form != MarkForm::Chat => &mut prompt.system,
                 b"tools" if form == MarkForm::Messages => &mut prompt.tools,
-                b"toolConfig" if form == (MarkForm::Converse { on_tools: true }) => {
+                b"toolConfig" if matches!(form, MarkForm::Converse { on_tools: true, .. }) => {
                     prompt.tools = member(value, b"tools");
                     continue;
                 }
@@ -310,7 +317,11 @@ impl<'b> Prompt<'b> {
         }
         let tools = self.tools.and_then(walk::items);
         // A deferred tool is no part of the beginning, and may have no mark.
-        let is_loaded = |tool: &&[u8]| member(tool, b"defer_loading") != Some(b"true");
+        let is_deferred = |object: &[u8]| member(object, b"defer_loading") == Some(b"true");
+        let is_loaded = |tool: &&[u8]| {
+            let has_members = walk::members(tool).is_some_and(|mut members| members.next().is_some());
+            has_members && !is_deferred(tool) && !member(tool, b"default_config").is_some_and(is_deferred)
+        };
         let last = tools.and_then(|tools| tools.filter(is_loaded).last());
         last.into_iter().for_each(|tool| text.mark_object(tool, changes));
     }

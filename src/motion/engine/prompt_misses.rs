@@ -27,7 +27,7 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
     // The time of a vendor's batch job is not known.
     let attempt = record.routed.attempt.as_ref().filter(|_| !record.routed.is_batch)?;
     let target = &attempt.target;
-    let ttl = target.policies.auto_marks()?;
+    let ttl = target.policies.auto_marks().filter(|_| attempt.sent_operation.is_chat())?;
     let used = record.used().filter(|used| used.source == UsageSource::Reported)?;
     let prompt = SentPrompt::of(attempt.body.as_deref()?)?;
     let model = attempt.model.as_deref().unwrap_or_default();
@@ -35,13 +35,16 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
     let identity = target_hash(attempt);
     let started = now.checked_sub(record.times.total).unwrap_or(now);
     let conversation = [prompt.conversation];
+    let beginning = [prompt.prefix.first_part()];
     let history = History {
         prompt: sent.find(prompt.prefix.blocks(), identity, started),
         conversation: sent.find(&conversation, identity, started),
+        beginning: sent.find(&beginning, identity, started),
         min_tokens: PromptCache::find(provider, target.account.custom_host.is_some(), model).min_tokens,
     };
     sent.insert(prompt.prefix.blocks(), identity, now);
     sent.insert(&conversation, identity, now);
+    sent.insert(&beginning, identity, now);
     let cause = history.cause(used.usage.input, ttl);
     (used.usage.cached == 0).then_some(PromptMiss { cause, tokens: used.usage.input })
 }
@@ -50,6 +53,8 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
 struct History {
     prompt: SentBefore,
     conversation: SentBefore,
+    /// What stands before the first message of the user, whose end has a mark.
+    beginning: SentBefore,
     min_tokens: u32,
 }
 
@@ -65,11 +70,14 @@ impl History {
         if input < self.min_tokens.into() {
             return "below_minimum";
         }
+        let is_sent = |sent: &SentBefore| sent.blocks.max(sent.blocks_elsewhere) > 0;
         match &self.prompt {
+            // There is no mark before what has changed.
+            sent if !is_sent(&self.beginning) && is_long(sent.blocks.max(sent.blocks_elsewhere)) => "changed",
             sent if is_long(sent.blocks) && sent.age > time => "time",
             sent if is_long(sent.blocks) => "unknown",
             sent if is_long(sent.blocks_elsewhere) => "other_target",
-            _ if self.conversation.blocks.max(self.conversation.blocks_elsewhere) > 0 => "changed",
+            _ if is_sent(&self.conversation) => "changed",
             _ => "first",
         }
     }
@@ -100,8 +108,12 @@ mod tests {
             (sent(4, 301, 0), sent(1, 301, 0), 5000, MarkTtl::Hour, "unknown"),
             (sent(4, 3601, 9), sent(1, 301, 0), 5000, MarkTtl::Hour, "time"),
         ] {
-            let history = History { prompt, conversation, min_tokens: 1024 };
+            let history = History { prompt, conversation, beginning: sent(1, 0, 0), min_tokens: 1024 };
             assert_eq!(history.cause(input, ttl), cause, "{prompt:?} {conversation:?} {input} {ttl:?}");
+            // The end of the system prompt is another: nothing of it can be read.
+            let changed = History { beginning: none, ..history };
+            let wanted = if matches!(cause, "first" | "below_minimum") { cause } else { "changed" };
+            assert_eq!(changed.cause(input, ttl), wanted, "{prompt:?} {conversation:?} {input} {ttl:?}");
         }
     }
 }

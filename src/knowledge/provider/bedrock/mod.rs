@@ -7,6 +7,7 @@
 mod address;
 mod auth;
 mod batch_jobs;
+mod cached_models;
 mod converse;
 mod count_tokens;
 mod credentials;
@@ -126,14 +127,10 @@ impl Provider for Bedrock {
         }
     }
 
-    /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>, "Supported models, regions, and limits": Claude
-    /// in `tools`, `system` and `messages`, Nova without `tools`. Who is behind an ARN is unknown, and others refuse a cache point.
     fn mark_form(&self, target: &CallTarget<'_>) -> Option<MarkForm> {
         let model = Model::resolve(target.model, target.account);
-        let on_tools = model.family == Family::Anthropic;
-        let is_marked = on_tools || model.id.starts_with("amazon.nova");
         let is_converse = target.call.operation == Operation::ChatCompletions;
-        (is_converse && is_marked).then_some(MarkForm::Converse { on_tools })
+        cached_models::mark_form(&model).filter(|_| is_converse)
     }
 
     fn takes_betas_in_body(&self, operation: Operation) -> bool {

@@ -117,8 +117,30 @@ fn chats_are_marked_on_texts_and_converse_behind_blocks() {
         user(json!([{"toolResult": {"toolUseId": "a", "content": [{"json": {"cachePoint": 1}}]}}, {"text": ""}])),
         assistant(json!([{"text": "b"}]))]});
     let with_tools = ["/toolConfig/tools/1", "/messages/0/content/1"];
-    assert_eq!(places(MarkForm::Converse { on_tools: true }, &converse), with_tools);
-    assert_eq!(places(MarkForm::Converse { on_tools: false }, &converse), with_tools[1..]);
+    let claude = MarkForm::Converse { on_tools: true, for_an_hour: true };
+    let nova = MarkForm::Converse { on_tools: false, for_an_hour: false };
+    assert_eq!(places(claude, &converse), with_tools);
+    assert_eq!(places(nova, &converse), [""; 0], "Nova takes none behind a result of a tool");
+    // Claude takes none behind documents, Nova none behind images.
+    let media = json!({"messages": [user(json!([{"text": "a"}, {"image": {}}, {"document": {}}]))]});
+    assert_eq!(places(claude, &media), ["/messages/0/content/2"]);
+    assert_eq!(places(nova, &media), ["/messages/0/content/1"]);
+}
+
+#[test]
+fn what_is_no_tool_and_what_is_loaded_later_has_no_mark() {
+    let words = json!([user(json!("one"))]);
+    for tool in [
+        json!({}),
+        json!("x"),
+        json!(null),
+        json!({"type": "mcp_toolset", "default_config": {"defer_loading": true}}),
+    ] {
+        let body = json!({"tools": [tool], "messages": words});
+        assert_eq!(places(MarkForm::Messages, &body), ["/messages/0/content/0"], "{body}");
+    }
+    let wordless = json!({"messages": [user(json!([{"type": "text"}, {"type": "text", "text": null}]))]});
+    assert_eq!(places(MarkForm::Messages, &wordless), [""; 0]);
 }
 
 #[test]
