@@ -35,7 +35,7 @@ const DRAINED: &[Field] = &[
 
 pub(super) const ROUTES: &[Route] = &[post(
     "/v1/providers/{slug}/drain",
-    Access::Scope(&[Scope::TargetsUpdate]),
+    Access::Scope(&[Scope::ProvidersUpdate]),
     "Takes a provider out of the choice of targets, or puts it back",
     |call| Box::pin(drain(call)),
 )
@@ -72,11 +72,16 @@ async fn drain(mut call: Call) -> Result<Reply, Error> {
 /// The record of the provider that the path names, nil for one of the settings, and its slug.
 ///
 /// # Errors
-/// 404 for one that there is not.
+/// 404 for one that there is not; 403 for one of the settings or of the organisation, where the key is bound to a workspace.
 fn provider(call: &Call) -> Result<(Uuid, String), Error> {
     if call.snapshot.settings.providers.contains_key(call.named()) {
-        return Ok((Uuid::nil(), call.named().to_owned()));
+        let message = "It is a provider of the settings, which all workspaces use. A key of the organisation drains it.";
+        return match call.identity.is_bound {
+            true => Err(Error::forbidden(message)),
+            false => Ok((Uuid::nil(), call.named().to_owned())),
+        };
     }
     let record = call.find(Kind::Provider)?;
+    call.check_owner(&record)?;
     Ok((record.id, record.slug.clone().unwrap_or_default()))
 }
