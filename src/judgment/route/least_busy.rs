@@ -6,9 +6,7 @@ use super::compiled::{Node, TargetGroup};
 use super::env::{RoutingEnv, TargetLoad};
 use super::target::Target;
 
-/// The least busy of the usable members: one that has a free place before one that has none, one whose model server has the adapter
-/// before others, then the fewest attempts for its weight. Equal ones have equal chances. `client_model`: the model of targets that
-/// set none. `None`: none is usable.
+/// One of the [`best`], all with equal chances. `None`: no member is usable.
 pub(super) fn choose(
     group: &TargetGroup,
     usable: &dyn Fn(usize) -> bool,
@@ -16,15 +14,13 @@ pub(super) fn choose(
     random: f64,
     env: &dyn RoutingEnv,
 ) -> Option<usize> {
-    let ranks = ranks(group, usable, client_model, env);
-    let best = ranks.iter().map(|(_, rank)| *rank).min_by(Rank::compare)?;
-    let equals = || ranks.iter().filter(|(_, rank)| rank.compare(&best).is_eq());
-    let count = equals().count();
-    let nth = ((random * count as f64) as usize).min(count.saturating_sub(1));
-    equals().nth(nth).map(|(member, _)| *member)
+    let best = best(group, usable, client_model, env);
+    let nth = ((random * best.len() as f64) as usize).min(best.len().saturating_sub(1));
+    best.get(nth).copied()
 }
 
-/// The members that may be chosen, as [`choose`] has it: of each whether it is one of the best.
+/// The least busy of the usable members: those with a free place before those without, those whose model server has the adapter before
+/// others, then those with the fewest attempts for their weight. `client_model`: the model of targets that set none.
 pub(super) fn best(
     group: &TargetGroup,
     usable: &dyn Fn(usize) -> bool,

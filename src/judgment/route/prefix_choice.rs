@@ -1,9 +1,9 @@
 //! Chooses a member of a group by the beginning of the request (`strategy.by: prefix`), bounded by load.
 //!
 //! The members stand in one order for a request: who got most of its beginning first, of those who got as much one whose model server
-//! has the adapter that the request names, and then the one that the hash of its first part ranks highest (rendezvous hashing by weight: each member's rank depends on itself alone, so that one member
-//! less moves only its own share, and gateways that know nothing of each other choose alike). The first of them that is not over its
-//! share of the load is taken. Pure. Not here: the hashes (`prompt_prefix`), and what is remembered (`memory::state::prefix_tables`).
+//! has the adapter that the request names, and then the one that the hash of its first part ranks highest (rendezvous hashing by
+//! weight: each member's rank depends on itself alone, so that one member less moves only its own share, and gateways that know
+//! nothing of each other choose alike). The first of them that is not over its share of the load is taken. Pure. Not here: the hashes (`prompt_prefix`), and what is remembered (`memory::state::prefix_tables`).
 
 use super::compiled::{Member, Node, TargetGroup};
 use super::env::{RoutingEnv, TargetLoad};

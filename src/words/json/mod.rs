@@ -25,6 +25,7 @@
 //!
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
+pub(crate) mod bounded_yaml;
 pub mod canonical;
 pub(crate) mod outline;
 pub mod path;

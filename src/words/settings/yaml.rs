@@ -5,18 +5,17 @@
 
 use crate::config::node::{Entry, Node, NodeKind};
 use crate::error::Problem;
+use crate::json::bounded_yaml::{MAX_NODES, options};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
-use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
+use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
 use std::fmt;
 
 /// Maximum nesting of a settings file. Twice this depth overflowed the 2 MiB stack of a thread in a debug
 /// build; configs with three levels of targets need less than half of it.
 const MAX_DEPTH: usize = 32;
-/// Values and names of members of a file together: they are read in a third of a second.
-const MAX_NODES: usize = 250_000;
 
 /// Reads `text` into a tree and the problems that do not prevent reading. A duplicate key is such a problem:
 /// its first value is used, so that the rest of the file is checked as well.
@@ -43,27 +42,8 @@ pub fn read(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
 }
 
 fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, Error> {
-    let tree: Spanned<Tree> = serde_saphyr::from_str_with_options(text, options(duplicate_keys))?;
+    let tree: Spanned<Tree> = serde_saphyr::from_str_with_options(text, options(duplicate_keys, MAX_DEPTH))?;
     Ok(into_node(tree))
-}
-
-fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
-    serde_saphyr::options! {
-        duplicate_keys: duplicate_keys,
-        strict_booleans: true,
-        reject_unsupported_tags: true,
-        with_snippet: false,
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 20_000,
-            max_replay_stack_depth: 16,
-        },
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_nodes: MAX_NODES,
-            flow_nesting_limit: MAX_DEPTH,
-            max_documents: 1,
-        },
-    }
 }
 
 fn problem(error: &Error) -> Problem {

@@ -6,9 +6,9 @@ use super::operation::{Found, Operations};
 use super::path::Segments;
 use super::references;
 use super::tool::ApiTool;
+use crate::json::bounded_yaml::options;
 use http::Method;
 use serde_json::Value;
-use serde_saphyr::Options;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use std::borrow::Cow;
 
@@ -22,8 +22,6 @@ const MAX_DEFINITIONS: usize = 1 << 20;
 const MAX_PROBLEMS: usize = 50;
 /// The deepest nesting of YAML. JSON may be 127 deep.
 const MAX_YAML_DEPTH: usize = 40;
-/// Values and names of a YAML document, aliases counted each time.
-const MAX_YAML_NODES: usize = 250_000;
 
 /// What a document offers.
 #[derive(Debug)]
@@ -163,31 +161,16 @@ fn tree(document: &Value) -> Result<Cow<'_, Value>, DocumentProblem> {
     let Some(text) = document.as_str() else { return Ok(Cow::Borrowed(document)) };
     let read = match text.trim_start().starts_with('{') {
         true => serde_json::from_str(text).map_err(|why| why.to_string()),
-        false => serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|why| why.to_string()),
+        false => {
+            serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::Error, MAX_YAML_DEPTH))
+                .map_err(|why| why.to_string())
+        }
     };
     let read: Value = read.map_err(|why| {
         let line = why.lines().next().unwrap_or_default();
         DocumentProblem::new("", format!("is neither JSON nor YAML that can be read: {line}"))
     })?;
     Ok(Cow::Owned(read))
-}
-
-fn yaml_options() -> Options {
-    serde_saphyr::options! {
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        strict_booleans: true,
-        with_snippet: false,
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 20_000,
-            max_replay_stack_depth: 16,
-        },
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_YAML_DEPTH,
-            max_nodes: MAX_YAML_NODES,
-            flow_nesting_limit: MAX_YAML_DEPTH,
-            max_documents: 1,
-        },
-    }
 }
 
 fn version(document: &Value) -> &str {
