@@ -23,7 +23,7 @@ use uuid::Uuid;
 const COOKIE: &str = "__Host-turnpike-console";
 
 /// A call as the page makes it.
-fn of_page(gateway: &Gateway, method: Method, path: &str, cookie: &str) -> RequestBuilder {
+pub(crate) fn of_page(gateway: &Gateway, method: Method, path: &str, cookie: &str) -> RequestBuilder {
     let call = client().request(method, format!("{}{path}", gateway.control_url()));
     call.header("x-turnpike-console", "1")
         .header("sec-fetch-site", "same-origin")
@@ -32,7 +32,7 @@ fn of_page(gateway: &Gateway, method: Method, path: &str, cookie: &str) -> Reque
 }
 
 /// Signs in, and returns the value of the cookie.
-async fn sign_in(gateway: &Gateway, key: &str) -> String {
+pub(crate) async fn sign_in(gateway: &Gateway, key: &str) -> String {
     let call = client().post(format!("{}/console/session", gateway.control_url()));
     let response = call.bearer_auth(key).send().await.unwrap();
     assert_eq!(response.status(), 200);
@@ -48,7 +48,7 @@ fn value(response: &Response) -> String {
     text.split(';').next().unwrap().to_owned()
 }
 
-async fn status(call: RequestBuilder) -> u16 {
+pub(crate) async fn status(call: RequestBuilder) -> u16 {
     call.send().await.unwrap().status().as_u16()
 }
 

@@ -58,6 +58,7 @@ mod compaction;
 mod concurrency;
 mod console;
 mod console_api;
+mod console_sign_in;
 mod control;
 mod control_access;
 mod control_document;

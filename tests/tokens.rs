@@ -25,18 +25,18 @@ struct IdentityProvider {
 }
 
 /// A key of the provider.
-struct SigningKey {
+pub(crate) struct SigningKey {
     id: &'static str,
     pair: Ed25519KeyPair,
 }
 
 impl SigningKey {
-    fn new(id: &'static str) -> Self {
+    pub(crate) fn new(id: &'static str) -> Self {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Self { id, pair: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap() }
     }
 
-    fn token(&self, more: &Value) -> String {
+    pub(crate) fn token(&self, more: &Value) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let mut claims = json!({"iss": "https://id.test", "aud": "turnpike", "sub": "ann", "exp": now + 600,
             "workspace_slug": "default", "scope": "completions.write"});
@@ -46,6 +46,14 @@ impl SigningKey {
         let message =
             format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
         format!("{message}.{}", encode(self.pair.sign(message.as_bytes()).as_ref()))
+    }
+}
+
+impl SigningKey {
+    /// Its public part, as a provider publishes it.
+    pub(crate) fn published(&self) -> Value {
+        let x = URL_SAFE_NO_PAD.encode(self.pair.public_key());
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": self.id, "x": x})
     }
 }
 
@@ -65,8 +73,7 @@ impl IdentityProvider {
     }
 
     fn publish(&self, key: &SigningKey) {
-        let x = URL_SAFE_NO_PAD.encode(key.pair.public_key());
-        self.published.lock().push(json!({"kty": "OKP", "crv": "Ed25519", "kid": key.id, "x": x}));
+        self.published.lock().push(key.published());
     }
 
     fn gateway(&self) -> Gateway {

@@ -123,17 +123,26 @@ export async function whoAmI(): Promise<void> {
   }
 }
 
-export async function signIn(key: string): Promise<void> {
-  await call('POST', '/console/session', undefined, { key });
-  const found = await get<Self>('/v1/api-keys/self').catch((why: ApiError) => {
-    if (why.status !== 401) throw why;
-    throw new ApiError(401, 'The key is good, but this browser did not keep the session: see the note below.');
-  });
+/** Goes on where a session has begun: in this tab, or in another one. */
+function enter(found: Self): void {
   signedOutWhy.value = '';
   if (self.value && identity(self.value) !== identity(found)) seat.value += 1;
   self.value = found;
   isOver.value = false;
 }
+
+export async function signIn(key: string): Promise<void> {
+  await call('POST', '/console/session', undefined, { key });
+  enter(
+    await get<Self>('/v1/api-keys/self').catch((why: ApiError) => {
+      if (why.status !== 401) throw why;
+      throw new ApiError(401, 'The key is good, but this browser did not keep the session: see the note below.');
+    }),
+  );
+}
+
+/** Whether a session has begun in another tab meanwhile. */
+export const comeBack = (): Promise<void> => get<Self>('/v1/api-keys/self').then(enter, () => undefined);
 
 export async function signOut(): Promise<void> {
   await call('DELETE', '/console/session');

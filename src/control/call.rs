@@ -5,7 +5,7 @@
 
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
-use super::console::SessionWatch;
+use super::console::{Person, SessionWatch};
 use super::stage::Staged;
 use super::{limit_owner, masking, origin, records};
 use bytes::Bytes;
@@ -64,6 +64,8 @@ pub(super) struct Call {
 pub(super) struct Presented {
     /// The keys that its headers have, one of which is the client's.
     pub keys: Vec<Secret>,
+    /// Who the client is in place of a key: somebody who has signed in at the identity provider.
+    pub person: Option<Person>,
     /// The session of the console that its key comes from.
     pub session: Option<SessionWatch>,
 }

@@ -5,16 +5,21 @@
 //! decided here; its sources are in `console/`.
 
 mod chat;
+mod ends;
 mod files;
+mod person;
 mod seal;
 mod session;
+mod sign_in;
 
 use super::reply::Reply;
-use super::route::{Access, MaxBody, Route, Shape, delete, post};
+use super::route::{Access, MaxBody, Route, Shape, delete, get as read, post};
 use super::services::Services;
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+pub(super) use person::Person;
 use serde_json::json;
 pub(super) use session::SessionWatch;
 use session::Sessions;
@@ -25,6 +30,20 @@ use words::settings::scopes::Scope;
 const BELOW: &str = "/console/";
 
 pub(super) const ROUTES: &[Route] = &[
+    read(
+        session::PATH,
+        Access::Open,
+        "Says how a session begins: where persons sign in, if anywhere",
+        |call| {
+            Box::pin(async move {
+                let issuer = sign_in::issuer(&call.snapshot);
+                Ok(Reply::from(json!({"object": "console-sign-in", "identity_provider": issuer})))
+            })
+        },
+    )
+    .of_process()
+    .replies(Shape::Object(sign_in::REPLY))
+    .on_control_port_only(),
     post(
         session::PATH,
         Access::AnyKey,
@@ -40,15 +59,22 @@ pub(super) const ROUTES: &[Route] = &[
     .of_process()
     .replies(Shape::Object(session::REPLY))
     .on_control_port_only(),
-    delete(session::PATH, Access::AnyKey, "Ends the session of the console", |mut call| {
-        Box::pin(async move {
-            call.record_change().await;
-            Ok(Reply::empty())
-        })
+    delete(session::PATH, Access::AnyKey, "Ends the session of the console", |call| {
+        Box::pin(ends::sign_out(call))
     })
     .changes("console-sessions", "delete")
     .of_process()
     .replies(Shape::Empty)
+    .on_control_port_only(),
+    post(
+        "/v1/console-sessions/end",
+        Access::Scope(&[Scope::OrganisationUsersUpdate]),
+        "Ends all sessions of the console that a person has begun at the identity provider",
+        |call| Box::pin(ends::end_all(call)),
+    )
+    .body(ends::BODY)
+    .changes("console-sessions", "delete")
+    .replies(Shape::Object(ends::REPLY))
     .on_control_port_only(),
     post(
         "/console/chat/completions",
@@ -70,9 +96,14 @@ pub(super) fn has(route: &Route) -> bool {
 /// Adds the files of the page, and the sessions by which its calls are made.
 pub(super) fn attach(router: Router<Services>, services: &Services) -> Router<Services> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&services.shared)));
+    let beginning = Arc::clone(&sessions);
+    let ending = Arc::clone(&sessions);
     router
         .route("/console", get(files::redirect))
         .route(BELOW, get(files::index))
         .route("/console/{*path}", get(files::file))
         .layer(from_fn_with_state(sessions, session::carry))
+        // Behind the layer: they have a cookie of their own.
+        .route(sign_in::BEGIN, get(|State(services), request| sign_in::begin(beginning, services, request)))
+        .route(sign_in::END, get(|State(services), request| sign_in::end(ending, services, request)))
 }

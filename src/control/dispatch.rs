@@ -6,7 +6,7 @@
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::call::{Call, Presented};
-use super::console::SessionWatch;
+use super::console::{Person, SessionWatch};
 use super::error;
 use super::field::{Field, Type, read_object, read_text};
 use super::origin_guard;
@@ -81,8 +81,8 @@ async fn serve(
     }
     present_certificate(&mut parts, &snapshot);
     let search = KeySearch::new(&parts.headers, &parts.uri, &snapshot.service_keys);
-    let mut trail = trail(route, &parts, &search, &snapshot.settings.listen.trusted_proxies);
-    let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
+    let mut trail = trail(route.change, &parts, &search, &snapshot.settings.listen.trusted_proxies);
+    let identity = match authorize(route, &shared, &parts, now).await {
         Ok(identity) => identity,
         Err(unauthorized) => {
             let Unauthorized { identity, error } = *unauthorized;
@@ -138,7 +138,8 @@ async fn serve(
 fn presented(parts: &mut Parts, snapshot: &SettingsSnapshot) -> Presented {
     let keys = auth::control_keys(&parts.headers, &snapshot.service_keys);
     let keys = keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).map(Secret::new).collect();
-    Presented { keys, session: parts.extensions.remove::<SessionWatch>() }
+    let session = parts.extensions.remove::<SessionWatch>();
+    Presented { keys, person: parts.extensions.remove::<Person>(), session }
 }
 
 /// How a request came to this port.
@@ -161,17 +162,22 @@ fn bound_workspace(identity: &ClientIdentity) -> Option<Uuid> {
 }
 
 /// What the audit log is told of a call, as far as its head says it.
-fn trail(route: &Route, parts: &Parts, search: &KeySearch<'_>, trusted: &TrustedProxies) -> Trail {
+pub(super) fn trail(
+    change: Option<(&'static str, &'static str)>,
+    parts: &Parts,
+    search: &KeySearch<'_>,
+    trusted: &TrustedProxies,
+) -> Trail {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let address = peer.map(|peer| client_address(peer, &parts.headers, trusted).to_string());
     let mut trail = Trail {
-        change: route.change,
-        method: route.method.to_owned(),
+        change,
+        method: parts.method.as_str().to_owned(),
         request_id: Uuid::now_v7().to_string(),
         client_ip: address.unwrap_or_default(),
         ..Trail::default()
     };
-    if route.change.is_some() {
+    if change.is_some() {
         trail.set_uri(&parts.uri, search);
         trail.set_headers(&parts.headers, search);
     }
@@ -261,7 +267,7 @@ fn unread(why: &axum::Error) -> Error {
 }
 
 /// Whether clients of this port connect with TLS.
-fn has_tls(port: Port, shared: &Shared) -> bool {
+pub(super) fn has_tls(port: Port, shared: &Shared) -> bool {
     let listen = &shared.settings_arc().settings.listen;
     match port {
         Port::Control => listen.control.tls.is_some(),
@@ -279,8 +285,7 @@ struct Unauthorized {
 async fn authorize(
     route: &Route,
     shared: &Arc<Shared>,
-    headers: &HeaderMap,
-    uri: &http::Uri,
+    parts: &Parts,
     now: Timestamp,
 ) -> Result<Arc<ClientIdentity>, Box<Unauthorized>> {
     let snapshot = shared.settings_arc();
@@ -292,7 +297,10 @@ async fn authorize(
         Access::AnyKey => &[],
         Access::Scope(scopes) => scopes,
     };
-    let identity = authentication::authenticate(shared, headers, uri, now).await;
+    let identity = match parts.extensions.get::<Person>() {
+        Some(person) => person.identify(&snapshot, now),
+        None => authentication::authenticate(shared, &parts.headers, &parts.uri, now).await,
+    };
     let identity = identity.map_err(|error| Box::new(Unauthorized { identity: None, error }))?;
     let client_role =
         shared.store().map_or(ClientRole::Scopes, |store| roles::client_role(&identity, &store.catalog()));
@@ -331,7 +339,7 @@ fn refusal(identity: &ClientIdentity, client_role: &ClientRole, scopes: &[Scope]
 }
 
 /// Has a refused change written to the audit log.
-async fn refused(
+pub(super) async fn refused(
     shared: &Arc<Shared>,
     mut trail: Trail,
     identity: Option<&ClientIdentity>,

@@ -1,6 +1,7 @@
-// Sign-in with a service key, as a page or above the page whose session has ended. The key is sent once, and is not kept in the page.
-import { useRef, useState } from 'preact/hooks';
-import { leave, signIn, signedOutWhy } from '../client.ts';
+// Sign-in with a service key or at the identity provider, as a page or above the page whose session has ended. The key is sent once, and is
+// not kept in the page.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { comeBack, get, leave, signIn, signedOutWhy } from '../client.ts';
 import { Dialog, Field, Problem } from '../ui.tsx';
 
 function useSignIn() {
@@ -42,6 +43,31 @@ function Fields({ form }: { form: ReturnType<typeof useSignIn> }) {
   );
 }
 
+/** Leads to the identity provider, where the settings have persons sign in at one. `isKept`: in a tab of its own, since this page stays. */
+function Provider({ isKept }: { isKept?: boolean }) {
+  const [issuer, setIssuer] = useState('');
+  useEffect(() => {
+    get('/console/session').then(
+      (found) => setIssuer(found.identity_provider ?? ''),
+      () => undefined,
+    );
+    if (!isKept) return;
+    const look = (): void => void comeBack();
+    addEventListener('focus', look);
+    return () => removeEventListener('focus', look);
+  }, []);
+  if (!issuer) return null;
+  const to = isKept ? '' : `?to=${encodeURIComponent(location.pathname + location.search)}`;
+  return (
+    <p>
+      <a class="button" href={`/console/sign-in${to}`} target={isKept ? '_blank' : undefined}>
+        Sign in at {new URL(issuer).host}
+      </a>
+      {isKept && <span class="help"> In a new tab; then come back to this one.</span>}
+    </p>
+  );
+}
+
 const Send = ({ isBusy }: { isBusy: boolean }) => (
   <button class="primary" type="submit" disabled={isBusy}>
     {isBusy ? 'Signing in …' : 'Sign in'}
@@ -55,6 +81,7 @@ export function SignIn() {
       <form class="card" onSubmit={form.submit}>
         <h1>Turnpike console</h1>
         <p class="muted">Sign in with a service key. You can do here what the key can do by API, and nothing else.</p>
+        <Provider />
         <Fields form={form} />
         <Send isBusy={form.isBusy} />
         {!window.isSecureContext && (
@@ -76,6 +103,7 @@ export function SignInAgain() {
     <Dialog title="Sign in again" isKept onClose={() => undefined}>
       <form class="form" onSubmit={form.submit}>
         <Fields form={form} />
+        <Provider isKept />
         <p class="help">What you have written stays below this dialog, if you sign in with the same key.</p>
         <div class="actions end">
           <button type="button" onClick={() => leave('The session has ended.')}>

@@ -11,6 +11,7 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use std::io::Read as _;
+use words::error::Error;
 
 const INDEX: &[u8] = include_bytes!("../../../console/built/index.html");
 const SCRIPT: &[u8] = include_bytes!("../../../console/built/app.js.gz");
@@ -43,6 +44,28 @@ pub(super) async fn file(request: Request) -> Response {
         // Of another version: the page that names it is old.
         _ => StatusCode::NOT_FOUND.into_response(),
     }
+}
+
+/// A page without a script that says what went wrong, and leads back to the console.
+pub(super) fn message(title: &str, error: &Error) -> Response {
+    let text = escaped(&error.message);
+    let body = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <link rel=\"stylesheet\" href=\"/console/app-{VERSION}.css\">\n</head>\n<body>\n\
+         <main class=\"sign-in\"><div class=\"card\">\n<h1>{title}</h1>\n<p>{text}</p>\n\
+         <p><a href=\"/console/\">Back to the console</a></p>\n</div></main>\n</body>\n</html>\n"
+    );
+    let mut response = respond("text/html; charset=utf-8", "no-store", body.into_bytes());
+    *response.status_mut() =
+        StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+/// A text as HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn packed(content_type: &'static str, gzip: &'static [u8], headers: &HeaderMap) -> Response {

@@ -2,11 +2,13 @@
 //!
 //! The cookie counts only for requests that the page itself makes. With it a request gets the key's header, and all that follows is the same
 //! as for any client: key, scopes and role are judged at each call (`dispatch`), and a key that ends takes its sessions along.
-//! Nothing is stored but the sessions that were ended before their time, in this process.
+//! Nothing is stored but the sessions that were ended before their time (`ends`).
 
 use super::super::error;
 use super::super::field::{Field, Type, required};
-use super::seal;
+use super::ends;
+use super::person::Person;
+use super::seal::{self, Purpose};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -16,6 +18,7 @@ use jiff::Timestamp;
 use memory::auth::control_keys;
 use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::state::Shared;
+use memory::state::snapshot::SettingsSnapshot;
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
@@ -35,7 +38,7 @@ const HEADER: &str = "x-turnpike-console";
 const POLL: &str = "poll";
 /// Seconds without a call after which a session ends, and after which it ends in any case.
 const IDLE: i64 = 60 * 60;
-const ABSOLUTE: i64 = 8 * IDLE;
+pub(super) const ABSOLUTE: i64 = 8 * IDLE;
 /// The cookie is renewed after this many seconds, not at each call.
 const RENEWED_AFTER: i64 = 60;
 /// Browsers keep cookies of up to 4,096 bytes.
@@ -47,10 +50,38 @@ const MAX_ENDED: usize = 10_000;
 #[derive(Serialize, Deserialize)]
 struct Session {
     id: Uuid,
-    key: String,
+    #[serde(flatten)]
+    holder: Holder,
     /// Seconds since 1970, as are all times here.
     begun: i64,
     used: i64,
+}
+
+/// Whose session it is.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Holder {
+    /// The text of a key or token.
+    Key(String),
+    Person(Person),
+}
+
+impl Holder {
+    /// Makes a request one of this client.
+    fn enter(&self, request: &mut Request, snapshot: &SettingsSnapshot) {
+        match self {
+            Self::Person(person) => {
+                request.extensions_mut().insert(person.clone());
+            }
+            Self::Key(key) => {
+                let name = snapshot.service_keys.headers.first();
+                if let (Some(name), Ok(mut key)) = (name, HeaderValue::from_bytes(key.as_bytes())) {
+                    key.set_sensitive(true);
+                    request.headers_mut().insert(name, key);
+                }
+            }
+        }
+    }
 }
 
 impl Session {
@@ -61,21 +92,33 @@ impl Session {
     fn until(&self) -> i64 {
         (self.used + IDLE).min(self.begun + ABSOLUTE)
     }
+
+    /// The same, called again.
+    fn used_at(&self, now: i64) -> Self {
+        Self { id: self.id, holder: self.holder.clone(), begun: self.begun, used: now }
+    }
 }
 
 /// Whether a session that a request came with goes on, for a response that takes its time.
 #[derive(Clone)]
 pub(crate) struct SessionWatch {
     sessions: Arc<Sessions>,
-    id: Uuid,
-    /// When it ends by itself, as far as that request could know.
-    until: i64,
+    session: Arc<Session>,
 }
 
 impl SessionWatch {
-    /// Whether it was ended, or its time is over.
+    /// Whether it was ended, or its time is over, as far as that request could know.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        now.as_second() >= self.until || self.sessions.has_ended(self.id)
+        self.session.is_over(now.as_second()) || self.sessions.has_ended(&self.session)
+    }
+
+    pub(super) fn id(&self) -> Uuid {
+        self.session.id
+    }
+
+    /// When it ends however much it is used, seconds since 1970.
+    pub(super) fn ends_at_last(&self) -> i64 {
+        self.session.begun + ABSOLUTE
     }
 }
 
@@ -110,9 +153,9 @@ impl Sessions {
         if !is_of_page(request.method(), request.headers()) {
             return None;
         }
-        let session = cookies(request.headers()).find_map(|text| self.with_secret(|by| seal::open(by, text)));
+        let session = cookies(request.headers(), NAME).find_map(|text| self.open(Purpose::Session, text));
         let session: Session = serde_json::from_slice(&session?).ok()?;
-        let is_ended = session.is_over(now) || self.has_ended(session.id);
+        let is_ended = session.is_over(now) || self.has_ended(&session);
         (!is_ended).then_some(session)
     }
 
@@ -123,11 +166,35 @@ impl Sessions {
         let is_good = |key: &Vec<u8>| snapshot.service_keys.identify(key, now).is_ok();
         let key = String::from_utf8(keys.into_iter().find(is_good)?).ok()?;
         let now = now.as_second();
-        self.cookie(&Session { id: Uuid::now_v7(), key, begun: now, used: now }, now)
+        self.cookie(&Session { id: Uuid::now_v7(), holder: Holder::Key(key), begun: now, used: now }, now)
     }
 
-    fn has_ended(&self, id: Uuid) -> bool {
-        self.ended.lock().contains_key(&id)
+    /// The cookie of a new session of somebody who has signed in; `None` where what it must carry is too long.
+    pub fn begin_of(&self, person: Person, now: i64) -> Option<HeaderValue> {
+        let holder = Holder::Person(person);
+        self.cookie(&Session { id: Uuid::now_v7(), holder, begun: now, used: now }, now)
+    }
+
+    /// The text of a cookie that is no session's.
+    pub fn seal(&self, purpose: Purpose, plain: &[u8]) -> Option<String> {
+        self.with_secret(|by| seal::seal(purpose, by, plain)).filter(|text| text.len() <= MAX_COOKIE)
+    }
+
+    /// What such a cookie carries, where it was sealed here.
+    pub fn open(&self, purpose: Purpose, text: &str) -> Option<Vec<u8>> {
+        self.with_secret(|by| seal::open(purpose, by, text))
+    }
+
+    fn has_ended(&self, session: &Session) -> bool {
+        if self.ended.lock().contains_key(&session.id) {
+            return true;
+        }
+        let user = match &session.holder {
+            Holder::Person(person) => Some(person.user.as_str()),
+            Holder::Key(_) => None,
+        };
+        let store = self.shared.store();
+        store.is_some_and(|store| ends::has_ended(&store.catalog(), session.id, user, session.begun))
     }
 
     fn end(&self, session: &Session, now: i64) {
@@ -142,7 +209,7 @@ impl Sessions {
     /// The value of `Set-Cookie` for a session; `None` where its key is too long for one.
     fn cookie(&self, session: &Session, now: i64) -> Option<HeaderValue> {
         let plain = serde_json::to_vec(session).ok()?;
-        let text = self.with_secret(|by| seal::seal(by, &plain)).filter(|text| text.len() <= MAX_COOKIE)?;
+        let text = self.seal(Purpose::Session, &plain)?;
         let seconds = IDLE.min(session.begun + ABSOLUTE - now);
         set_cookie(&text, seconds)
     }
@@ -160,7 +227,7 @@ pub(super) async fn carry(
     let begins = is_session_route && request.method() == Method::POST;
     let ends = is_session_route && request.method() == Method::DELETE;
     let keys = control_keys(request.headers(), &snapshot.service_keys);
-    let session = sessions.find(&request, now).filter(|_| keys.is_empty() && !begins);
+    let session = sessions.find(&request, now).filter(|_| keys.is_empty() && !begins).map(Arc::new);
     let is_poll = request.headers().get(HEADER).is_some_and(|value| value == POLL);
     // No route reads cookies.
     request.headers_mut().remove(COOKIE);
@@ -168,13 +235,10 @@ pub(super) async fn carry(
         // A session carries a key that was sent, and not one that a certificate stands for.
         request.extensions_mut().remove::<ClientCertificate>();
     }
-    if let (Some(session), Some(name)) = (&session, snapshot.service_keys.headers.first())
-        && let Ok(mut key) = HeaderValue::from_bytes(session.key.as_bytes())
-    {
-        key.set_sensitive(true);
-        request.headers_mut().insert(name, key);
+    if let Some(session) = &session {
+        session.holder.enter(&mut request, &snapshot);
         let sessions = Arc::clone(&sessions);
-        request.extensions_mut().insert(SessionWatch { sessions, id: session.id, until: session.until() });
+        request.extensions_mut().insert(SessionWatch { sessions, session: Arc::clone(session) });
     }
     let mut response = next.run(request).await;
     let cookie = match session {
@@ -191,7 +255,7 @@ pub(super) async fn carry(
             Some(cookie)
         }
         Some(session) if !is_poll && now - session.used >= RENEWED_AFTER => {
-            sessions.cookie(&Session { used: now, ..session }, now)
+            sessions.cookie(&session.used_at(now), now)
         }
         _ => None,
     };
@@ -208,11 +272,11 @@ fn is_of_page(method: &Method, headers: &HeaderMap) -> bool {
     is_own && headers.contains_key(HEADER) && (reads || headers.contains_key(ORIGIN))
 }
 
-/// The values of the cookie. There may be several: only one of them was set here.
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+/// The values of a cookie. There may be several: only one of them was set here.
+pub(super) fn cookies<'h>(headers: &'h HeaderMap, wanted: &str) -> impl Iterator<Item = &'h str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(|(name, _)| *name == NAME).map(|(_, value)| value).take(4)
+    pairs.filter(move |(name, _)| *name == wanted).map(|(_, value)| value).take(4)
 }
 
 fn set_cookie(text: &str, seconds: i64) -> Option<HeaderValue> {
@@ -226,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_session_is_over_after_an_idle_hour_and_after_eight() {
-        let session = |used| Session { id: Uuid::nil(), key: String::new(), begun: 1000, used };
+        let session =
+            |used| Session { id: Uuid::nil(), holder: Holder::Key(String::new()), begun: 1000, used };
         for (used, now, is_over) in [
             (1000, 1000, false),
             (1000, 1000 + IDLE - 1, false),
@@ -249,7 +314,7 @@ mod tests {
         );
         let many = format!("{NAME}=more; ").repeat(9);
         headers.append(COOKIE, HeaderValue::try_from(many).unwrap());
-        assert_eq!(cookies(&headers).collect::<Vec<_>>(), ["one", "more", "more", "more"]);
+        assert_eq!(cookies(&headers, NAME).collect::<Vec<_>>(), ["one", "more", "more", "more"]);
     }
 
     #[test]

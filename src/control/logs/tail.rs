@@ -6,6 +6,7 @@
 use super::link_maker::LinkMaker;
 use super::{filter, ledger};
 use crate::call::Call;
+use crate::console::Person;
 use crate::log_view;
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -62,12 +63,19 @@ impl End {
     }
 }
 
+/// What a stream began with, and which must be good until its end.
+enum Credential {
+    /// The text of a key or token: another one of the same name, or of the same record, does not keep it open.
+    Key(Secret),
+    /// A session of the console without a key.
+    Person(Person),
+}
+
 /// An open stream.
 struct Following {
     call: Call,
     maker: LinkMaker,
-    /// The text of the key or token with which it began: another one of the same name, or of the same record, does not keep it open.
-    key: Secret,
+    credential: Credential,
     filter: Filter,
     reader: TailReader,
     looks: Interval,
@@ -86,8 +94,8 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
             return Err(Error::invalid_request(name, message));
         }
     }
-    let found = LinkMaker::of(&call).zip(good_key(&mut call));
-    let (maker, key) = found.ok_or_else(|| Error::forbidden("Call with a key or token."))?;
+    let found = LinkMaker::of(&call).zip(Credential::of(&mut call));
+    let (maker, credential) = found.ok_or_else(|| Error::forbidden("Call with a key or token."))?;
     let filter = filter(&call, &call.query)?;
     if filter.values() > MAX_VALUES {
         let message = format!("A live tail takes at most {MAX_VALUES} values in all its filters.");
@@ -102,7 +110,7 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
     let following = Following {
         call,
         maker,
-        key,
+        credential,
         filter,
         reader,
         looks,
@@ -119,14 +127,22 @@ pub(super) async fn follow(mut call: Call) -> Result<Reply, Error> {
     Ok(Reply::streamed(EVENTS, pieces).with_header("cache-control", "no-store"))
 }
 
-/// The key of a call by which its client was identified. The call has none of them any more.
-fn good_key(call: &mut Call) -> Option<Secret> {
-    let keys = std::mem::take(&mut call.presented.keys);
-    keys.into_iter().find(|key| is_good(key, &call.snapshot, call.now))
-}
+impl Credential {
+    /// What the client of a call was identified by. The call has it no more.
+    fn of(call: &mut Call) -> Option<Self> {
+        if let Some(person) = call.presented.person.take() {
+            return Some(Self::Person(person));
+        }
+        let keys = std::mem::take(&mut call.presented.keys);
+        keys.into_iter().map(Self::Key).find(|key| key.is_good(&call.snapshot, call.now))
+    }
 
-fn is_good(key: &Secret, snapshot: &SettingsSnapshot, now: Timestamp) -> bool {
-    snapshot.service_keys.identify(key.expose().as_bytes(), now).is_ok()
+    fn is_good(&self, snapshot: &SettingsSnapshot, now: Timestamp) -> bool {
+        match self {
+            Self::Key(key) => snapshot.service_keys.identify(key.expose().as_bytes(), now).is_ok(),
+            Self::Person(person) => person.identify(snapshot, now).is_ok(),
+        }
+    }
 }
 
 impl Following {
@@ -190,7 +206,7 @@ impl Following {
         }
         self.call.snapshot = self.call.shared.settings_arc();
         let living = self.maker.living(&self.call.shared, Scope::LogsList, now);
-        let Some(living) = living.filter(|_| is_good(&self.key, &self.call.snapshot, now)) else {
+        let Some(living) = living.filter(|_| self.credential.is_good(&self.call.snapshot, now)) else {
             return Some(End::Key);
         };
         // From here on the call sees what the key may see now.

@@ -69,7 +69,7 @@ impl TokenExchange for ClientCredentials {
             form.append_pair("client_id", &self.client_id);
             form.append_pair("client_secret", self.client_secret.expose());
         } else {
-            headers.insert(header::AUTHORIZATION, self.basic()?);
+            headers.insert(header::AUTHORIZATION, basic(&self.client_id, &self.client_secret)?);
         }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -83,20 +83,21 @@ impl TokenExchange for ClientCredentials {
     }
 }
 
-impl ClientCredentials {
-    /// Both parts are encoded as in a form before they are joined (RFC 6749, 2.3.1).
-    fn basic(&self) -> Result<HeaderValue, String> {
-        let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-        let pair = format!("{}:{}", encoded(&self.client_id), encoded(self.client_secret.expose()));
-        let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)))
-            .map_err(|_| "the client's id or secret is too odd for a header".to_owned())?;
-        value.set_sensitive(true);
-        Ok(value)
-    }
+/// A client's id and secret by HTTP Basic: both are encoded as in a form before they are joined (RFC 6749, 2.3.1).
+///
+/// # Errors
+/// No header can hold them.
+pub fn basic(client_id: &str, client_secret: &Secret) -> Result<HeaderValue, String> {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = format!("{}:{}", encoded(client_id), encoded(client_secret.expose()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)))
+        .map_err(|_| "the client's id or secret is too odd for a header".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Why there is no token: a code of RFC 6749, 5.2, and none of the server's own words, which may repeat the secret.
-fn refusal(response: &TokenResponse) -> String {
+pub fn refusal(response: &TokenResponse) -> String {
     let body: Option<Value> = serde_json::from_slice(&response.body).ok();
     let code = body.as_ref().and_then(|body| body.get("error")?.as_str());
     match code.filter(|code| CODES.contains(code)) {

@@ -6,6 +6,7 @@ use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
 use super::jwt::{self, TokenRefusal, Tokens};
 use super::key_format::KeyText;
 use super::session_token::is_token;
+use super::signed_in::SignedIn;
 use super::stored_keys::{KeyRefusal, StoredKeys};
 use http::HeaderName;
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use words::config::secret::Secret;
 use words::settings::scopes::Scope;
 use words::settings::service_key::sha256;
-use words::settings::{ServiceKey, Settings};
+use words::settings::{ServiceKey, Settings, SignInSettings};
 
 /// Up to this many keys of the settings, comparing with each one is cheaper than a digest.
 const MAX_COMPARED_KEYS: usize = 8;
@@ -120,6 +121,21 @@ impl ServiceKeys {
             }
             _ => self.stored.verify_other(key, now).map(Arc::clone).map_err(IdentityRefusal::Key),
         }
+    }
+
+    /// The person whom the identity provider has signed in.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`]: the claims are of another provider or client than the settings have now, or count for nothing any more.
+    pub fn identify_person(
+        &self,
+        person: &SignedIn,
+        sign_in: Option<&SignInSettings>,
+        now: Timestamp,
+    ) -> Result<ClientIdentity, TokenRefusal> {
+        let tokens = self.tokens.as_ref().ok_or(TokenRefusal::Issuer)?;
+        let client = sign_in.ok_or(TokenRefusal::Audience)?;
+        person.identity(tokens, client, &|name| self.workspace(name), now)
     }
 
     /// The stored key of this record, while it is good.

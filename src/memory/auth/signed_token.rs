@@ -30,6 +30,8 @@ pub enum TokenRefusal {
     /// Its role is no text.
     Role,
     WorkspaceUnknown,
+    /// It answers another sign-in than this one.
+    Nonce,
 }
 
 /// A token whose signature is not verified yet.

@@ -18,6 +18,7 @@ pub mod handed_over;
 pub mod hedge_budget;
 pub mod held_bytes;
 pub mod jwks;
+pub mod identity_provider;
 pub mod kept_items;
 pub(crate) mod label_limit;
 pub mod large_work;
@@ -60,6 +61,7 @@ use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
 use jiff::Timestamp;
 use jwks::JwksFetcher;
+use identity_provider::IdentityProvider;
 use kept_items::KeptItems;
 use knowledge::price::{Overlay, PriceBook};
 use large_work::LargeWork;
@@ -114,6 +116,8 @@ pub struct Shared {
     pub jwks: JwksFetcher,
     pub mcp_servers: McpServers,
     /// Of servers that clients use through the gateway.
+    /// Where persons sign in at the console.
+    pub identity_provider: IdentityProvider,
     pub mcp_sessions: McpSessions,
     pub targets: TargetRegistry,
     /// The places at targets that take only so many attempts at a time.
@@ -175,6 +179,7 @@ impl Shared {
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
         let price_feed = PriceFeed::new(snapshot.settings.tls.ca_file.clone());
         let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
+        let identity_provider = IdentityProvider::new(snapshot.settings.tls.ca_file.clone());
         let engine_loads = EngineLoads::new(snapshot.settings.tls.ca_file.clone());
         let node = Node::new(&snapshot.settings);
         let shared = Self {
@@ -193,6 +198,7 @@ impl Shared {
             jwks,
             mcp_servers,
             mcp_sessions: McpSessions::default(),
+            identity_provider,
             targets,
             slots: SlotRegistry::default(),
             engine_loads,

@@ -78,6 +78,8 @@ kinds! {
     File = row("file").for_administrators(),
     /// A batch that the gateway runs.
     Batch = row("batch").for_administrators(),
+    /// A session of the console that ended before its time, or all of a person's.
+    SessionEnd = row("console_session_end").for_administrators(),
     /// Used by the gateway itself: the secret with which service keys are hashed.
     Pepper = row("pepper").for_administrators(),
 }

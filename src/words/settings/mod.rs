@@ -57,7 +57,7 @@ pub use allowed_models::AllowedModels;
 pub use auth::Auth;
 pub use batches::{BatchSettings, S3Credentials, S3Settings};
 pub use cache::{CacheSettings, SemanticCacheSettings};
-pub use console::ConsoleSettings;
+pub use console::{ConsoleSettings, SignInSettings};
 pub use control::{ControlSettings, NodeRole};
 pub use cors::Cors;
 pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};

@@ -31,7 +31,7 @@ pub const START_ONLY: &[StartOnly] = &[
     all_of("listen.data", |a, b| a.listen.data != b.listen.data),
     all_of("listen.control", |a, b| a.listen.control != b.listen.control),
     all_of("listen.control_on_data", |a, b| a.listen.control_on_data != b.listen.control_on_data),
-    all_of("console.enabled", |a, b| a.console != b.console),
+    all_of("console.enabled", |a, b| a.console.is_enabled != b.console.is_enabled),
     all_of("acme.directory", |a, b| a.acme.directory != b.acme.directory),
     all_of("acme.contact", |a, b| a.acme.contact != b.acme.contact),
     all_of("acme.terms_of_service_agreed", |a, b| {
@@ -104,6 +104,7 @@ pub const RELOADED: &[(&str, &[&str])] = &[
         ],
     ),
     ("time_limits", &[]),
+    ("console", &["sign_in"]),
     ("auth", &["client_certificates", "jwt", "keys", "saved_only", "separate_logs_write"]),
     ("store", &["encryption_key", "previous_encryption_keys"]),
     ("usage", &["on_disconnect", "stream_usage", "tokenizer"]),

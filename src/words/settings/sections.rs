@@ -2,6 +2,7 @@
 //!
 //! Not here: what is in a section.
 
+use super::console::{NEEDS_ISSUER_URL, NEEDS_JWT};
 use super::control::EDGE_NEEDS_POSTGRES;
 use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
@@ -108,6 +109,7 @@ impl Settings {
         };
         settings.check_needs_of_postgres(table);
         settings.check_acme(table, &used);
+        settings.check_sign_in(table);
         Some(settings)
     }
 
@@ -132,6 +134,18 @@ impl Settings {
                 "acme.http_listen",
                 format!("is not given, and {holder} takes its default {address}"),
             );
+        }
+    }
+
+    /// Signing in at the console needs an identity provider, which is found by its issuer.
+    fn check_sign_in(&self, table: &MemberTable<'_>) {
+        let Some(at) = table.at("console").and_then(|at| at.member("sign_in")) else { return };
+        let issuer = self.auth.jwt.as_ref().map(|jwt| base_url(&jwt.issuer).is_ok());
+        match issuer {
+            _ if self.console.sign_in.is_none() => {}
+            None => at.problem(NEEDS_JWT),
+            Some(false) => at.problem(NEEDS_ISSUER_URL),
+            Some(true) => {}
         }
     }
 

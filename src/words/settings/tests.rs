@@ -10,7 +10,7 @@ const SHIPPED: &str = include_str!("../../../conf/turnpike.yaml");
 fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
-        "ALERT_SECRET" => Some("whsec".to_owned()),
+        "ALERT_SECRET" | "CONSOLE_CLIENT_SECRET" => Some("whsec".to_owned()),
         "SLACK_WEBHOOK" => Some("https://hooks.slack.com/services/T0/B0/token".to_owned()),
         "PROXY_PASSWORD" => Some("canary-proxy".to_owned()),
         "OTLP_AUTHORIZATION" => Some("Bearer canary-otlp".to_owned()),

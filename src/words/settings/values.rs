@@ -35,6 +35,19 @@ pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
 pub(super) const URL: Form<String> =
     form(http_url, |doc| pattern(doc, "^https?://[^/?#@]+[^?#]*$", &["https://id.example.com/jwks"]));
 
+/// A scope that an identity provider is asked for (RFC 6749, 3.3).
+pub(super) const SIGN_IN_SCOPE: Form<String> = form(
+    |at| {
+        let text = non_empty(at)?;
+        let is_good = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\');
+        if !is_good {
+            at.problem("a scope has neither spaces nor quotes");
+        }
+        is_good.then(|| text.to_owned())
+    },
+    |doc| pattern(doc, "^[!#-\\[\\]-~]+$", &["openid"]),
+);
+
 /// The name of a gateway.
 pub(super) const NODE_NAME: Form<String> = form(
     |at| {

@@ -13,7 +13,12 @@ use serde_json::{Map, Value, json};
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 59] = [
+const ONLY_THE_READER: [&str; 64] = [
+    "is required, or srv or file",
+    "give one of dns, srv and file",
+    "which certificates do not name",
+    "needs auth.jwt, whose issuer",
+    "needs an issuer in auth.jwt",
     "is required, or sha256 in its place",
     "stands in place of key",
     "must be true where a listener has tls.acme",
