@@ -360,4 +360,29 @@ async fn metrics_show_why_nothing_was_read() {
     changed["system"] = json!(format!("It is noon. {}", rules()));
     send(&gateway, &one, path, auto(), &changed).await;
     wait::until("the changed one", async || (all().await == [1, 1, 1, 0]).then_some(())).await;
+
+    // The log has the cause, and sums can be asked for by it.
+    let total = async |query: &str| gateway.read(&format!("/v1/logs?{query}")).await;
+    let written = async || (total("page_size=5").await["total"] == 5).then_some(());
+    wait::until("five rows", written).await;
+    for (cause, count) in
+        [("first", 1), ("changed", 1), ("other_target", 1), ("time", 0), ("changed,first", 2)]
+    {
+        let found = total(&format!("prompt_cache_miss={cause}")).await;
+        assert_eq!(found["total"], count, "{cause}: {found}");
+        let one = &found["data"][0]["prompt_cache_miss"];
+        assert!(
+            one.as_str().is_none_or(|one| cause.contains(one)) && one.is_null() == (count == 0),
+            "{found}"
+        );
+    }
+    let groups = gateway.read("/v1/analytics/groups/ai_service?prompt_cache_miss=first,changed").await;
+    assert_eq!(
+        (&groups["data"][0]["ai_service"], &groups["data"][0]["requests"]),
+        (&json!("anthropic"), &json!(2))
+    );
+    let wrong = gateway.control(Method::GET, "/v1/logs?prompt_cache_miss=none").send().await.unwrap();
+    assert_eq!(wrong.status(), 400);
+    let wrong = wrong.text().await.unwrap();
+    assert!(wrong.contains("prompt_cache_miss") && wrong.contains("other_target"), "{wrong}");
 }

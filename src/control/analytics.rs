@@ -38,7 +38,7 @@ const TIMES: [Field; 2] = [
 ];
 
 /// The parameters of all calls but groups.
-const COMMON: [Field; 26] = concat(&TIMES, &FIELDS);
+const COMMON: [Field; 27] = concat(&TIMES, &FIELDS);
 
 /// The time that a call is about which names only its end, or neither.
 const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);

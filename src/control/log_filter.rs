@@ -6,6 +6,7 @@ use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, optional};
 use knowledge::price::money;
 use memory::ledger::filter::{Bounds, Filter};
+use memory::state::metrics::MISS_CAUSES;
 use memory::store::{Kind, Status};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -22,7 +23,7 @@ const LIST: Type = Type::Text(LIST_CHARS);
 const MAX_VALUES: usize = 500;
 
 /// The parameters, but for the times.
-pub(super) const FIELDS: [Field; 24] = [
+pub(super) const FIELDS: [Field; 25] = [
     optional(
         "workspace_slug",
         Type::Text(128),
@@ -55,6 +56,12 @@ pub(super) const FIELDS: [Field; 24] = [
     optional("ai_model", LIST, "Models, with commas."),
     optional("cache_status", LIST, "`hit`, `semantic_hit`, `miss`, `refresh` and `disabled`, with commas."),
     optional("guardrails", LIST, "Slugs of guardrails whose checks failed, with commas."),
+    optional(
+        "prompt_cache_miss",
+        LIST,
+        "Why the provider's cache of prompts has read nothing (`prompt_cache: auto`): `first`, `below_minimum`, `changed`, `other_target`, \
+         `time` and `unknown`, with commas.",
+    ),
 ];
 
 /// The filter that these values describe; times and workspaces are the caller's to add.
@@ -89,6 +96,7 @@ pub(super) fn read(call: &Call, values: &Map<String, Value>, problems: &Problems
         vendor_models: vendor_models(&list("ai_org_model"), problems),
         cache_statuses: cache_statuses(&list("cache_status"), problems),
         guardrails: list("guardrails"),
+        prompt_cache_misses: miss_causes(list("prompt_cache_miss"), problems),
         metadata: metadata(values.get("metadata"), problems),
         before: None,
     }
@@ -156,6 +164,14 @@ fn vendor_models(pairs: &[String], problems: &Problems) -> Vec<(String, String)>
         }
     };
     pairs.iter().filter_map(pair).collect()
+}
+
+fn miss_causes(names: Vec<String>, problems: &Problems) -> Vec<String> {
+    for name in names.iter().filter(|name| !MISS_CAUSES.contains(&name.as_str())) {
+        let allowed = MISS_CAUSES.join(", ");
+        problems.push("prompt_cache_miss", None, format!("{:?} must be one of {allowed}", shown(name)));
+    }
+    names
 }
 
 fn cache_statuses(names: &[String], problems: &Problems) -> Vec<String> {

@@ -45,7 +45,7 @@ const TIMES: [Field; 2] = [
     optional("time_of_generation_max", Type::Time, "The last moment; not included."),
 ];
 
-const PARAMETERS: [Field; 26] = concat(&TIMES, &FIELDS);
+const PARAMETERS: [Field; 27] = concat(&TIMES, &FIELDS);
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The log."),

@@ -25,7 +25,7 @@ const IN_TIME: [Field; 2] = [
     ),
     optional("timezone", Type::Text(64), "Where days and weeks begin, as `Europe/Berlin`; UTC by default."),
 ];
-pub(super) const QUERY: [Field; 28] = concat(&COMMON, &IN_TIME);
+pub(super) const QUERY: [Field; 29] = concat(&COMMON, &IN_TIME);
 
 pub(super) const GRAPH: Shape = Shape::Object(&[
     required("summary", Type::AnyObject, "Of the whole range."),

@@ -27,7 +27,7 @@ const TIMES: [Field; 2] = [
     ),
     optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
 ];
-const COMMON: [Field; 26] = concat(&TIMES, &FIELDS);
+const COMMON: [Field; 27] = concat(&TIMES, &FIELDS);
 
 const CHOICES: [Field; 3] = [
     optional(
@@ -42,7 +42,7 @@ const CHOICES: [Field; 3] = [
         "`desc` by default. Equals are in order of their value.",
     ),
 ];
-const QUERY: [Field; 29] = concat(&COMMON, &CHOICES);
+const QUERY: [Field; 30] = concat(&COMMON, &CHOICES);
 
 const ITEM: &[Field] = &[
     required("requests", Type::Any, "How many requests."),

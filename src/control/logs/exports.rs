@@ -41,11 +41,11 @@ const VALUES: Type = Type::AnyOf(&[
 const METADATA: usize = 19;
 
 /// The filters of lists, times and a page.
-const FILTERS: [Field; 28] = filters();
+const FILTERS: [Field; 29] = filters();
 
-const fn filters() -> [Field; 28] {
+const fn filters() -> [Field; 29] {
     let mut all =
-        [optional("page_size", Type::Integer(1, MAX_ROWS), "Logs, at most; 50,000 by default."); 28];
+        [optional("page_size", Type::Integer(1, MAX_ROWS), "Logs, at most; 50,000 by default."); 29];
     let mut at = 0;
     while at < FIELDS.len() {
         #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]

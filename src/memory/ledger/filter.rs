@@ -58,6 +58,8 @@ pub struct Filter {
     pub cache_statuses: Vec<String>,
     /// Guardrails whose checks failed.
     pub guardrails: Vec<String>,
+    /// Why a provider's cache of prompts has read nothing.
+    pub prompt_cache_misses: Vec<String>,
     /// Names and values; all must match.
     pub metadata: Vec<(String, String)>,
     /// Only rows older than the row with this id: the next ones of a list.
@@ -168,6 +170,7 @@ impl Filter {
             &self.models,
             &self.cache_statuses,
             &self.guardrails,
+            &self.prompt_cache_misses,
         ];
         let pairs = self.vendor_models.len() + self.metadata.len();
         lists.into_iter().map(Vec::len).sum::<usize>() + pairs
@@ -182,6 +185,7 @@ impl Filter {
             && self.spans.is_empty()
             && self.metadata.is_empty()
             && self.guardrails.is_empty()
+            && self.prompt_cache_misses.is_empty()
             && self.before.is_none()
     }
 
@@ -233,6 +237,7 @@ impl Filter {
             ("span_id", &self.spans),
             ("model", &self.models),
             ("cache_status", &self.cache_statuses),
+            ("prompt_cache_miss", &self.prompt_cache_misses),
         ];
         for (column, values) in texts {
             condition.any(column, values.iter().cloned());

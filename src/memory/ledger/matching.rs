@@ -29,6 +29,7 @@ pub(super) struct Matcher {
     models: Values<String>,
     cache_statuses: Values<String>,
     guardrails: Values<String>,
+    prompt_cache_misses: Values<String>,
     /// Models by vendor.
     vendor_models: Vec<(String, String)>,
     metadata: Vec<(String, String)>,
@@ -76,6 +77,7 @@ impl Matcher {
             models: Values::of(filter.models),
             cache_statuses: Values::of(filter.cache_statuses),
             guardrails: Values::of(filter.guardrails),
+            prompt_cache_misses: Values::of(filter.prompt_cache_misses),
             vendor_models: filter.vendor_models,
             metadata: filter.metadata,
         }
@@ -114,6 +116,7 @@ impl Matcher {
             (&self.spans, row.span_id.as_deref()),
             (&self.models, row.model.as_deref()),
             (&self.cache_statuses, row.cache_status.as_deref()),
+            (&self.prompt_cache_misses, row.prompt_cache_miss.as_deref()),
         ];
         let is_pair = |(vendor, model): &(String, String)| {
             row.vendor.as_deref() == Some(vendor.as_str()) && row.model.as_deref() == Some(model.as_str())

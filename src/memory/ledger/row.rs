@@ -139,6 +139,8 @@ row! {
     pub attempts: Attempts,
     /// The guardrails whose checks failed, with commas around each: `,no-secrets,pii,`.
     pub guardrails: Option<Text>,
+    /// Why the provider's cache of prompts has read nothing, where a config wants it to: `first`, `time` … `None`: it has, or it is not known.
+    pub prompt_cache_miss: Option<Text>,
 }
 
 /// The hash of the rates that a cost was computed with. All 64 bits are stored, as a signed number.
@@ -300,6 +302,7 @@ pub(crate) fn sample(number: u16) -> Row {
         requested_model: text("requested-model"),
         attempts: Attempts::new(b"attempts"),
         guardrails: Some(Text::from(format!(",guardrail-{number},other,"))),
+        prompt_cache_miss: Some(Text::new(if number.is_multiple_of(2) { "time" } else { "changed" })),
     }
 }
 

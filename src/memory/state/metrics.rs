@@ -43,6 +43,7 @@ use limits::Limits;
 use places::Places;
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
+pub use routing::MISS_CAUSES;
 use series::RequestSeries;
 pub use series::TargetSeries;
 pub use status::status_text;

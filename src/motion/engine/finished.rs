@@ -80,6 +80,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         cost: None,
         times,
         cache: ctx.facts.cache,
+        prompt_miss: None,
         hooks: noted.hooks.map(|notes| notes.take()).unwrap_or_default(),
         capture: noted.capture,
     });

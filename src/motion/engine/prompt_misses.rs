@@ -15,7 +15,7 @@ const BYTES_PER_TOKEN: usize = 4;
 
 /// A request of which nothing was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PromptMiss {
+pub struct PromptMiss {
     /// As a label of metrics.
     pub cause: &'static str,
     /// Its input.

@@ -6,6 +6,7 @@ use super::caching::CacheNote;
 use super::hook_notes::{HookNote, HookSide};
 use super::named::Named;
 use super::payload_capture::PayloadCapture;
+use super::prompt_misses::PromptMiss;
 use super::request_span::RequestSpan;
 use super::usage_ceiling::UsageCeiling;
 use http::{Method, Uri};
@@ -42,6 +43,8 @@ pub struct RequestRecord {
     pub times: RequestTimes,
     /// How the cache took part.
     pub cache: CacheNote,
+    /// Of which the provider's cache of prompts has read nothing, where a config wants it to. Known after the end.
+    pub prompt_miss: Option<PromptMiss>,
     /// What hooks decided, on all attempts together.
     pub hooks: Vec<HookNote>,
     /// The bodies, where they are kept.

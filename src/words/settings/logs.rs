@@ -39,7 +39,7 @@ pub struct Logs {
 }
 
 /// The members of a log that exports may have.
-pub const EXPORT_FIELDS: [&str; 47] = [
+pub const EXPORT_FIELDS: [&str; 48] = [
     "id",
     "trace_id",
     "created_at",
@@ -87,6 +87,7 @@ pub const EXPORT_FIELDS: [&str; 47] = [
     "last_used_option_index",
     "is_custom",
     "guardrails",
+    "prompt_cache_miss",
 ];
 
 /// Which requests' bodies are kept.

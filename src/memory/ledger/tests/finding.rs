@@ -119,6 +119,10 @@ fn cases_of_amounts_and_guardrails() -> Vec<Case> {
                 has(&row.guardrails, ",guardrail-7,other,") || has(&row.guardrails, ",guardrail-19,other,")
             },
         },
+        Case {
+            filter: Filter { prompt_cache_misses: one("time"), ..all.clone() },
+            matches: |row| row.prompt_cache_miss.as_deref() == Some("time"),
+        },
         Case { filter: Filter { guardrails: one("ther"), ..all.clone() }, matches: |_| false },
     ]
 }

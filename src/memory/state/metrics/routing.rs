@@ -16,7 +16,7 @@ const MAX_BREAKERS: usize = 1_000;
 const WAIT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Why a cache of prompts has read nothing (`engine::prompt_misses`).
-const MISS_CAUSES: [&str; 6] = ["first", "below_minimum", "changed", "other_target", "time", "unknown"];
+pub const MISS_CAUSES: [&str; 6] = ["first", "below_minimum", "changed", "other_target", "time", "unknown"];
 
 /// `turnpike_*`: outcomes of attempts, and retries, hedges and rescues.
 pub(super) struct Routing {

@@ -189,6 +189,7 @@ impl LoggedRequest {
             ..Row::new(id, RowKind::Request, created_ms)
         };
         row.guardrails = guardrails(&record.hooks);
+        row.prompt_cache_miss = record.prompt_miss.map(|miss| Text::new(miss.cause));
         row.user = record.user().map(|user| name(&user));
         if let Some(metadata) = &record.named.metadata {
             // PostgreSQL cannot store a NUL, escaped or not.

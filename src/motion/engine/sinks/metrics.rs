@@ -4,7 +4,6 @@
 
 use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
-use crate::engine::prompt_misses;
 use crate::engine::record::{RequestRecord, UsageSource};
 use knowledge::price::money;
 use memory::auth::DEFAULT_WORKSPACE;
@@ -13,7 +12,6 @@ use memory::state::metrics::{CachedRequest, ClientRequest, FinishedRequest, stat
 use memory::store::Kind;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 use uuid::Uuid;
 use words::api::usage::Usage;
 use words::settings::ClientLabel;
@@ -54,7 +52,7 @@ impl RecordSink for MetricsSink {
                 }
             }
         }
-        if let Some(miss) = prompt_misses::take(record, &self.0.sent_prompts, Instant::now()) {
+        if let Some(miss) = record.prompt_miss {
             metrics.record_prompt_miss(miss.cause, miss.tokens);
         }
         let attempt = record.routed.attempt.as_ref();

@@ -9,9 +9,11 @@ mod span_messages;
 mod span_request;
 mod spans;
 
+use super::prompt_misses;
 use super::record::RequestRecord;
 use memory::state::Shared;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Receives the records of finished requests.
 pub(crate) trait RecordSink: Send + Sync {
@@ -20,6 +22,7 @@ pub(crate) trait RecordSink: Send + Sync {
 
 /// All sinks.
 pub(super) struct Sinks {
+    shared: Arc<Shared>,
     /// In the order in which they are called.
     readers: Vec<Box<dyn RecordSink>>,
     /// Called last: it keeps the record.
@@ -29,6 +32,7 @@ pub(super) struct Sinks {
 impl Sinks {
     pub fn new(shared: &Arc<Shared>) -> Self {
         Self {
+            shared: Arc::clone(shared),
             readers: vec![
                 Box::new(metrics::MetricsSink(Arc::clone(shared))),
                 Box::new(access_line::AccessLineSink(Arc::clone(shared))),
@@ -38,7 +42,8 @@ impl Sinks {
         }
     }
 
-    pub fn record(&self, record: Box<RequestRecord>) {
+    pub fn record(&self, mut record: Box<RequestRecord>) {
+        record.prompt_miss = prompt_misses::take(&record, &self.shared.sent_prompts, Instant::now());
         for sink in &self.readers {
             sink.record(&record);
         }
