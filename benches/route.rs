@@ -16,6 +16,7 @@ use judgment::route::prompt_prefix::{MAX_BLOCKS, PromptPrefix};
 use judgment::route::target::Target;
 use memory::net::outbound::custom_host::HostRules;
 use memory::state::directory::Directory;
+use memory::state::discovered_hosts::HostLists;
 use memory::state::prefix_tables::PrefixTables;
 use memory::state::stored::Stored;
 use memory::state::targets::CircuitStatus;
@@ -102,7 +103,12 @@ fn by_prefix() -> Option<Arc<CompiledConfig>> {
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
-        directory: Directory { settings: &settings, stored: &stored, workspace: None },
+        directory: Directory {
+            settings: &settings,
+            stored: &stored,
+            hosts_of: &HostLists::new(),
+            workspace: None,
+        },
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,

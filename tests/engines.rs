@@ -269,6 +269,18 @@ async fn a_drained_provider_gets_no_new_attempts_while_there_is_another() {
     assert_eq!((&ended["drained"], &ended["was_drained"]), (&json!(false), &json!(true)), "{ended}");
     assert_eq!(first().await, "config.targets[0]");
     assert_eq!(gateway.read("/v1/targets").await["drained"], json!([]));
+    // Put back little by little: with an hour before it, a twentieth of 100 requests, and not none.
+    let warming = drain(json!({"drained": false, "warm_seconds": 3600})).await;
+    assert_eq!((&warming["drained"], &warming["was_drained"]), (&json!(false), &json!(false)), "{warming}");
+    let listed = gateway.read("/v1/targets").await;
+    assert_eq!(listed["drained"][0]["share"], 0.05, "{listed}");
+    assert!(listed["drained"][0]["warm_until"].as_str() > listed["drained"][0]["until"].as_str(), "{listed}");
+    let mut taken = 0;
+    for _ in 0..200 {
+        taken += usize::from(first().await == "config.targets[0]");
+    }
+    assert!((1..=40).contains(&taken), "{taken} of 200");
+    drain(json!({"drained": false})).await;
     let missing = gateway
         .control(reqwest::Method::POST, "/v1/providers/none/drain")
         .json(&json!({}))

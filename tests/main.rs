@@ -80,6 +80,7 @@ mod failures;
 mod faults;
 mod fine_tuning;
 mod first_bytes;
+mod found_hosts;
 mod gemini_dialect;
 mod giving;
 mod guard_detection;

@@ -360,6 +360,8 @@ impl ExplainContext<'_> {
             request: request_snapshot,
             prefix: PromptPrefix::of(&request),
             client: Arc::clone(client),
+            // A provider that warms up counts as one that takes the request.
+            turn: 0.0,
             now: self.now,
         };
         refuse_own(head, &sources)?;

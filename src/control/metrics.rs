@@ -40,6 +40,7 @@ fn refresh(shared: &Shared, limits: &Limits, now: Timestamp) {
     shared.metrics.set_in_flight(shared.lifecycle.in_flight());
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
     shared.metrics.set_places(&shared.slots.list());
+    shared.metrics.set_hosts(&shared.settings().hosts_of);
     shared.metrics.set_engines(&shared.engine_loads.list(Instant::now()));
     shared.metrics.set_prices_age(shared.price_feed.age(now));
     let settings = shared.settings();

@@ -24,6 +24,12 @@ const BODY: &[Field] = &[
         Type::Integer(1, MAX_SECONDS),
         "How long. Until it is ended, or the process ends, where absent.",
     ),
+    optional(
+        "warm_seconds",
+        Type::Integer(0, MAX_SECONDS),
+        "How long it then takes few attempts and more and more, until it takes all of its turns; 0 where absent. With `drained: false` it begins \
+         at once, also for one that was not drained.",
+    ),
 ];
 
 const DRAINED: &[Field] = &[
@@ -36,7 +42,7 @@ const DRAINED: &[Field] = &[
 pub(super) const ROUTES: &[Route] = &[post(
     "/v1/providers/{slug}/drain",
     Access::Scope(&[Scope::ProvidersUpdate]),
-    "Takes a provider out of the choice of targets, or puts it back",
+    "Takes a provider out of the choice of targets, or puts it back, at once or little by little",
     |call| Box::pin(drain(call)),
 )
 .body(BODY)
@@ -52,16 +58,19 @@ async fn drain(mut call: Call) -> Result<Reply, Error> {
     let drained = &call.shared.drained_providers;
     let was_drained = drained.get(record, &slug, now).is_some();
     let drains = call.flag("drained").unwrap_or(true);
-    if drains {
-        let seconds = call.body.get("for_seconds").and_then(Value::as_u64);
-        let until = seconds.map(|seconds| now + Duration::from_secs(seconds));
-        if !drained.insert(record, &slug, until, now) {
-            return Err(Error::conflict("Too many providers are drained; end one of them first."));
-        }
-    } else {
+    let seconds = |name: &str| call.body.get(name).and_then(Value::as_u64).map(Duration::from_secs);
+    let warms_for = seconds("warm_seconds").unwrap_or_default();
+    let until = if drains { seconds("for_seconds").map(|time| now + time) } else { Some(now) };
+    if !drains && warms_for.is_zero() {
         drained.remove(record, &slug, now);
+    } else if !drained.insert(record, &slug, until, warms_for, now) {
+        return Err(Error::conflict("Too many providers are drained; end one of them first."));
     }
-    let what = if drains { "gets no new attempts" } else { "gets attempts again" };
+    let what = match (drains, warms_for.is_zero()) {
+        (true, _) => "gets no new attempts",
+        (false, true) => "gets attempts again",
+        (false, false) => "gets attempts again, few at first",
+    };
     log::info!(target: "turnpike", "provider {slug} {what}, as the control port says");
     call.record_change().await;
     Ok(Reply::from(
@@ -74,7 +83,13 @@ async fn drain(mut call: Call) -> Result<Reply, Error> {
 /// # Errors
 /// 404 for one that there is not; 403 for one of the settings or of the organisation, where the key is bound to a workspace.
 fn provider(call: &Call) -> Result<(Uuid, String), Error> {
-    if call.snapshot.settings.providers.contains_key(call.named()) {
+    let named = call.named();
+    let of_host = |slug: &str| {
+        let hosts = call.snapshot.directory(None).hosts(slug);
+        hosts.is_some_and(|(hosts, _)| hosts.iter().any(|host| *host.name == *named))
+    };
+    let is_host = named.split_once('@').is_some_and(|(slug, _)| of_host(slug));
+    if is_host || call.snapshot.settings.providers.contains_key(named) {
         let message = "It is a provider of the settings, which all workspaces use. A key of the organisation drains it.";
         return match call.identity.is_bound {
             true => Err(Error::forbidden(message)),

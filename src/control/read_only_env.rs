@@ -32,6 +32,8 @@ pub(super) struct ReadOnlyEnv<'a> {
     pub request: RequestSnapshot,
     pub prefix: Option<PromptPrefix>,
     pub client: Arc<ClientIdentity>,
+    /// Whether it goes to providers that warm up: at least 0 and below 1.
+    pub turn: f64,
     pub now: Instant,
 }
 
@@ -41,7 +43,7 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
     }
 
     fn circuit(&self, target: &Target) -> CircuitStatus {
-        if let Some(since) = target.drained_since(self.drained_providers, self.now) {
+        if let Some(since) = target.drained_since(self.drained_providers, self.turn, self.now) {
             return CircuitStatus::Open { since };
         }
         let state = self.targets.get(&target.id).filter(|_| target.policies.breaker.is_some());

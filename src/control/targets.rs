@@ -41,6 +41,12 @@ const DRAINED: Type = Type::Object(&[
     nullable("provider_id", Type::Uuid, "Its record; null for one of the settings."),
     required("since", Type::Time, "Since when."),
     nullable("until", Type::Time, "Until when; null: until it is ended."),
+    nullable(
+        "warm_until",
+        Type::Time,
+        "When it takes all of its turns again; null where it does not warm up.",
+    ),
+    required("share", Type::Number(0.0, 1.0), "The share of its turns that it takes now."),
 ]);
 
 const LISTED: &[Field] = &[
@@ -49,7 +55,7 @@ const LISTED: &[Field] = &[
         Type::List(&Type::AnyObject, 0, 10_000),
         "The targets, as docs/control.md describes them.",
     ),
-    required("drained", Type::List(&DRAINED, 0, 10_000), "The providers that get no new attempts."),
+    required("drained", Type::List(&DRAINED, 0, 10_000), "The providers that get no new attempts, or few."),
 ];
 const WAS_RESET: &[Field] =
     &[required("reset", Type::Integer(0, i64::MAX), "Breakers that were open or half-open.")];
@@ -89,12 +95,21 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
 
 fn drained_json(view: &DrainedView, now: Instant, clock: Timestamp) -> Value {
     let since = clock - now.saturating_duration_since(view.drained.since);
-    let until = view.drained.until.map(|until| clock + until.saturating_duration_since(now));
+    // `until` is in the past while it warms up.
+    let at = |moment: Instant| match now.checked_duration_since(moment) {
+        Some(ago) => clock - ago,
+        None => clock + moment.saturating_duration_since(now),
+    };
+    let until = view.drained.until.map(at);
+    let warms_for = view.drained.warms_for;
+    let warm_until = until.filter(|_| !warms_for.is_zero()).map(|until| until + warms_for);
     json!({
         "slug": view.slug,
         "provider_id": Some(view.record).filter(|record| !record.is_nil()),
         "since": format!("{since:.3}"),
         "until": until.map(|until| format!("{until:.3}")),
+        "warm_until": warm_until.map(|until| format!("{until:.3}")),
+        "share": (view.drained.share(now) * 1000.0).round() / 1000.0,
     })
 }
 

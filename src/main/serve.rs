@@ -7,8 +7,8 @@ use super::acme::{Acme, AcmeRenewer};
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, BatchWorker, CertificateReloader, EmulatorService,
-    EngineReader, KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, NodeReporter, PriceRefresher,
-    ReadinessNotifier, RollupMerger, SettingsReloader, StoreFollower, Task,
+    EngineReader, HostFinder, KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, NodeReporter,
+    PriceRefresher, ReadinessNotifier, RollupMerger, SettingsReloader, StoreFollower, Task,
 };
 use super::certificate::Certificate;
 use super::demo::Demo;
@@ -228,6 +228,7 @@ fn background_tasks(
         Box::new(AccessLogWriter(Arc::clone(shared))),
         Box::new(PriceRefresher(Arc::clone(shared))),
         Box::new(EngineReader(Arc::clone(shared))),
+        Box::new(HostFinder(Arc::clone(shared))),
         Box::new(BatchWorker { batches, threads }),
         Box::new(LogExpirer(Arc::clone(shared))),
         Box::new(memory_returner(shared, &config_cache, limits, caching)),

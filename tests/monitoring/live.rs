@@ -19,12 +19,13 @@ use std::path::Path;
 /// A key that may call once a day.
 const LIMITED: &str = "tp-limited-0123456789";
 /// Families that this load does not make, and why.
-const NOT_MADE: [(&str, &str); 6] = [
+const NOT_MADE: [(&str, &str); 7] = [
     ("turnpike_bounded_usage_reports_total", "the emulator reports no more than a request can use"),
     ("turnpike_batches_finished_total", "the load has no batch"),
     ("turnpike_engine_requests", "the load has no model server; tests/engines.rs has"),
     ("turnpike_engine_cache_use", "the same"),
     ("turnpike_engine_reads_total", "the same"),
+    ("turnpike_provider_hosts", "no hosts are found in the load; tests/found_hosts.rs has some"),
     ("turnpike_mcp_changed_tools", "the load has no MCP server; tests/mcp_rules.rs has"),
 ];
 

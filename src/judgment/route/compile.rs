@@ -8,9 +8,11 @@ use super::attempt::Request;
 use super::compiled::{CompiledConfig, Member, Node, TargetGroup};
 use super::config_hooks::{ConfigHooks, OwnHooks};
 use super::group_strategy::group_strategy;
+use super::host_group;
 use super::model_names::{ModelConfig, ModelNaming, NearNames, is_named};
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
+use super::resolved_provider::{ResolvedProvider, resolve};
 use super::target::Target;
 use super::target_prompt;
 use knowledge::prompt::FoundPrompt;
@@ -18,6 +20,7 @@ use knowledge::provider::{self, Provider};
 use memory::net::outbound::custom_host::HostRules;
 use memory::net::outbound::origin::Origin;
 use memory::state::directory::{DefinedIn, Directory, SavedName};
+use memory::state::discovered_hosts::DiscoveredHost;
 use memory::state::metrics::TargetSeries;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::targets::TargetId;
@@ -27,16 +30,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 use words::config::account::Account;
+use words::config::balance::BalanceBy;
 use words::config::headers::GatewayHeaders;
 use words::config::pattern::PatternBudget;
 use words::config::policies::Policies;
-use words::config::secret::Secret;
 use words::config::strategy::{Mode, Strategy};
 use words::config::unused_keys;
 use words::config::{Checks, Config};
 use words::error::Error;
 use words::json::write::push_number;
-use words::settings::{AllowedModels, AllowedNames, DefaultConfig, ModelRoute, Settings};
+use words::settings::{DefaultConfig, ModelRoute, Settings};
 
 /// Everything a config is compiled from.
 #[derive(Debug, Clone, Copy)]
@@ -275,12 +278,53 @@ impl Compiler<'_> {
                 let group = self.group(config, strategy, &policies, prompt.as_ref(), path)?;
                 Ok(Node::Group(Box::new(group)))
             }
-            _ => {
-                let sent = self.sources.gateway_headers.policies.as_ref();
-                let mut own = sent.map(|sent| sent.policies().clone()).unwrap_or_default();
-                own.inherit(&policies);
-                Ok(Node::Target(Arc::new(compile_target(self, config, own, prompt, path)?)))
-            }
+            _ => match self.hosts(config, prompt.as_ref()) {
+                None => self.target(config, policies, prompt, path, None),
+                Some((hosts, by)) => {
+                    let mut members = Vec::with_capacity(hosts.len());
+                    for host in hosts {
+                        let node =
+                            self.target(config, policies.clone(), prompt.clone(), path.clone(), Some(host))?;
+                        members.push(Member::of_host(node, host.weight));
+                    }
+                    let group = host_group::of(config, by, members, path, &self.patterns)?;
+                    Ok(Node::Group(Box::new(group)))
+                }
+            },
+        }
+    }
+
+    /// `policies`: of its config, those that it inherits included. `host`: of its provider, where hosts were found.
+    fn target(
+        &self,
+        config: &Config,
+        policies: Policies,
+        prompt: Option<FoundPrompt>,
+        path: String,
+        host: Option<&DiscoveredHost>,
+    ) -> Result<Node, Error> {
+        let sent = self.sources.gateway_headers.policies.as_ref();
+        let mut own = sent.map(|sent| sent.policies().clone()).unwrap_or_default();
+        own.inherit(&policies);
+        Ok(Node::Target(Arc::new(compile_target(self, config, own, prompt, path, host)?)))
+    }
+
+    /// The hosts that were found of the provider that a target names.
+    fn hosts(
+        &self,
+        config: &Config,
+        prompt: Option<&FoundPrompt>,
+    ) -> Option<(&'_ [DiscoveredHost], BalanceBy)> {
+        let directory = self.sources.directory;
+        if directory.hosts_of.is_empty() {
+            return None;
+        }
+        // What the name of the model says of a provider is read of a copy: the target reads it again.
+        let mut params = config.policies.override_params.clone();
+        match provider_ref(self.sources, config, &mut params, prompt) {
+            Ok(ProviderRef::Slug(slug)) => directory.hosts(&slug),
+            // What is wrong with it is said where the target is compiled.
+            Ok(ProviderRef::Plain(_)) | Err(_) => None,
         }
     }
 
@@ -297,14 +341,20 @@ impl Compiler<'_> {
         let used_count = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
         for (number, target) in config.targets.iter().take(used_count).enumerate() {
             let price = target.price.map_or(f64::INFINITY, |price| price.input + price.output);
-            members.push(Member {
-                node: self.node(target, policies, prompt, format!("{path}.targets[{number}]"))?,
+            let node = self.node(target, policies, prompt, format!("{path}.targets[{number}]"))?;
+            let member = Member {
+                node,
                 name: target.name.clone(),
                 weight: target.weight.unwrap_or(1.0),
                 price,
                 on_status_codes: target.on_status_codes.clone().or_else(|| config.on_status_codes.clone()),
                 for_errors: target.for_errors.clone(),
-            });
+            };
+            match strategy.mode {
+                // It chooses among the hosts of a provider itself.
+                Mode::LoadBalance => host_group::spread(member, &mut members),
+                _ => members.push(member),
+            }
         }
         Ok(TargetGroup {
             strategy: group_strategy(strategy, &members, &path, &self.patterns)?,
@@ -408,21 +458,17 @@ fn compile_target(
     mut policies: Policies,
     prompt: Option<FoundPrompt>,
     path: String,
+    host: Option<&DiscoveredHost>,
 ) -> Result<Target, Error> {
+    let path = host.map_or(path.clone(), |host| format!("{path}.hosts[{}]", host.authority));
     let sources = compiler.sources;
     let by = compiler.by;
     let by_operator = by == Author::Operator;
-    let provider_ref = provider_ref(sources, config, &mut policies.override_params, prompt.as_ref())?;
-    let ResolvedProvider { provider, mut account, slug, is_trusted, models, allowed } = match provider_ref {
-        ProviderRef::Slug(slug) => {
-            stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
-                "config" => error,
-                // A nested target is named by its path, because the provider header may not have been sent.
-                path => error.with_param(format!("{path}.provider")),
-            })?
-        }
-        ProviderRef::Plain(name) => unstored(sources, config, &name)?,
-    };
+    let resolved = resolve(sources, config, &mut policies, prompt.as_ref(), &path)?;
+    let ResolvedProvider { provider, mut account, slug, is_trusted, models, allowed } = resolved;
+    if let Some(host) = host {
+        account.custom_host = Some(host.base.clone());
+    }
     let client_host = client_host(compiler, config, &policies, slug.is_some())?;
     // Only an operator's account may use the machine's identity. A saved config that leaves the provider to a header
     // leaves the account to it as well, so that account is not the operator's.
@@ -458,6 +504,7 @@ fn compile_target(
         provider,
         ids: slug.as_deref().map(|slug| sources.directory.provider_ids(slug)).unwrap_or_default(),
         slug,
+        host: host.map(|host| Arc::clone(&host.name)),
         prompt,
         api: None,
         by_model_name: sources.names.is_config(),
@@ -516,60 +563,6 @@ fn check_model(sources: &Sources<'_>, policies: &Policies, path: &str) -> Result
          model as @{id}/MODEL."
     );
     Err(Error::invalid_request("model", message))
-}
-
-/// What a target's name stands for.
-struct ResolvedProvider {
-    provider: &'static dyn Provider,
-    account: Account,
-    slug: Option<String>,
-    /// Whether the account may use the identity of the machine: only the operator's.
-    is_trusted: bool,
-    models: Option<Arc<AllowedModels>>,
-    allowed: Option<AllowedNames>,
-}
-
-/// Resolves a stored provider and its account. Its policies apply where the config sets none.
-fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
-    let (stored, defined_in) = sources.directory.provider(slug).ok_or_else(|| {
-        Error::bad_request(format!(
-            "Following keys are not valid: {slug}. There is no stored provider of that name, neither in the \
-             settings' `providers` nor in the workspace."
-        ))
-        .with_param("x-gateway-provider")
-        .with_unknown_name(slug)
-    })?;
-    let provider = find_provider(&stored.provider)?;
-    policies.inherit(&stored.policies);
-    Ok(ResolvedProvider {
-        provider,
-        account: stored.account.clone(),
-        slug: Some(slug.to_owned()),
-        is_trusted: defined_in == DefinedIn::Settings,
-        models: stored.models.clone(),
-        allowed: stored.allowed.clone(),
-    })
-}
-
-/// Resolves a plain provider. Its account is the config's, or that of the cloud headers if the config names no
-/// provider; the client's key is used if it has no key.
-fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<ResolvedProvider, Error> {
-    let provider = find_provider(name)?;
-    let mut account = match (&sources.gateway_headers.account, config.provider.is_some()) {
-        (Some(headers), false) => (**headers).clone(),
-        _ => config.account.clone(),
-    };
-    if account.api_key.is_none() {
-        account.api_key = config.account.api_key.clone().or_else(|| sources.provider_key.map(Secret::new));
-    }
-    Ok(ResolvedProvider { provider, account, slug: None, is_trusted: false, models: None, allowed: None })
-}
-
-fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {
-    provider::find(name).ok_or_else(|| {
-        let message = format!("Invalid provider passed: {name:?} {}", provider::unknown(name));
-        Error::bad_request(message).with_param("x-gateway-provider").with_unknown_name(name)
-    })
 }
 
 /// The origin of a host the client named: checked here by name, and again by its addresses once they are resolved.

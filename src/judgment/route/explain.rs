@@ -409,7 +409,7 @@ fn reason_text(
         }
         (Reason::Default, _) => "no condition holds".to_owned(),
         (Reason::LeastBad, _) => {
-            "every circuit is open, or every provider drained, and this one has been for longest".to_owned()
+            "every circuit is open, or every provider drained or warming up, and this one has been for longest".to_owned()
         }
         (Reason::Sticky, _) => "the same caller had it before".to_owned(),
         (Reason::Prefix(blocks), _) => {
@@ -441,7 +441,7 @@ fn reason_text(
             match skipped.as_slice() {
                 [] => "the first in order".to_owned(),
                 skipped => format!(
-                    "the first in order; {} skipped: its circuit is open, or its provider is drained",
+                    "the first in order; {} skipped: its circuit is open, or its provider is drained or warms up",
                     skipped.join(", ")
                 ),
             }

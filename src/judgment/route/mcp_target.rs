@@ -54,6 +54,7 @@ pub fn compile_mcp(
         path: "config".to_owned(),
         provider: &McpServers,
         slug: Some(server.slug.clone()),
+        host: None,
         ids: ProviderIds::default(),
         model_config: None,
         prompt: None,

@@ -26,7 +26,7 @@ pub fn place_owners(
         (owner, policy)
     });
     let of_provider = of_provider.map(|policy| {
-        let slug = target.slug.as_deref().unwrap_or(id.provider);
+        let slug = target.server().unwrap_or(id.provider);
         (SlotOwner::Provider(target.ids.provider.unwrap_or_default(), slug.into()), policy)
     });
     of_target.into_iter().chain(of_provider)

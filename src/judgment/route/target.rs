@@ -33,6 +33,8 @@ pub struct Target {
     pub provider: &'static dyn Provider,
     /// The slug of the stored provider it names, without the `@`.
     pub slug: Option<String>,
+    /// The host of that provider that was found (`discover`), and this is a target at: `slug@10.0.0.1:8000`.
+    pub host: Option<Arc<str>>,
     /// The records of that provider.
     pub ids: ProviderIds,
     /// The saved config whose name stands before the model in the request (`@config/model`).
@@ -89,13 +91,23 @@ impl Target {
     /// What its model server says of its load, if it is one that is read.
     pub fn engine_reading(&self, loads: &EngineLoads, now: Instant) -> Option<Arc<EngineReading>> {
         self.policies.engine.as_ref()?;
-        loads.get(self.ids.provider.unwrap_or_default(), self.slug.as_deref()?, now)
+        loads.get(self.ids.provider.unwrap_or_default(), self.server()?, now)
     }
 
-    /// Since when its stored provider is drained, if it is.
-    pub fn drained_since(&self, drained: &DrainedProviders, now: Instant) -> Option<Instant> {
-        let found = drained.get(self.ids.provider.unwrap_or_default(), self.slug.as_deref()?, now);
-        found.map(|drained| drained.since)
+    /// What the state of a server is kept under: the slug of its stored provider, or the name of its host among others of this provider.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.host.as_deref().or(self.slug.as_deref())
+    }
+
+    /// Since when its stored provider is drained, if it is; one that warms up is for some requests. `turn`: a number of the request, at least
+    /// 0 and below 1.
+    pub fn drained_since(&self, drained: &DrainedProviders, turn: f64, now: Instant) -> Option<Instant> {
+        let record = self.ids.provider.unwrap_or_default();
+        // A host may be drained alone, or with its provider.
+        let names = [self.host.as_deref(), self.slug.as_deref()];
+        let found = names.into_iter().flatten().filter_map(|name| drained.get(record, name, now));
+        let passed_over = found.filter(|drained| turn >= drained.share(now));
+        passed_over.map(|drained| drained.since).min()
     }
 
     /// What a model costs here.

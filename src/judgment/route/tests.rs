@@ -20,6 +20,7 @@ use super::target::Target;
 use http::HeaderMap;
 use memory::net::outbound::custom_host::HostRules;
 use memory::state::directory::Directory;
+use memory::state::discovered_hosts::HostLists;
 use memory::state::prefix_tables::PrefixTable;
 use memory::state::stored::Stored;
 use memory::state::targets::CircuitStatus;
@@ -167,7 +168,12 @@ pub(super) fn with_headers<T>(headers: &HeaderMap, work: impl FnOnce(&Sources<'_
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
-        directory: Directory { settings: &settings, stored: &stored, workspace: None },
+        directory: Directory {
+            settings: &settings,
+            stored: &stored,
+            hosts_of: &HostLists::new(),
+            workspace: None,
+        },
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,

@@ -2,12 +2,14 @@
 //!
 //! A name of the settings takes precedence: the control plane gives it to no stored object. Only looks up.
 
+use super::discovered_hosts::{DiscoveredHost, HostLists};
 use super::stored::Stored;
 use crate::store::Kind;
 use knowledge::price::OwnPrices;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::config::Config;
+use words::config::balance::BalanceBy;
 use words::config::hooks::{Hook, HookPhase};
 use words::settings::{ModelEntry, ModelNames, Settings, StoredProvider};
 
@@ -16,6 +18,8 @@ use words::settings::{ModelEntry, ModelNames, Settings, StoredProvider};
 pub struct Directory<'a> {
     pub settings: &'a Settings,
     pub stored: &'a Stored,
+    /// The hosts of providers of the settings that were found.
+    pub hosts_of: &'a HostLists,
     /// The client's workspace.
     pub workspace: Option<Uuid>,
 }
@@ -52,6 +56,13 @@ impl<'a> Directory<'a> {
             Some(provider) => Some((provider, DefinedIn::Settings)),
             None => Some((self.stored.provider(self.workspace, slug)?, DefinedIn::Store)),
         }
+    }
+
+    /// The hosts of a provider that were found, and how one of them is chosen; `None`: it has that of its `custom_host`.
+    pub fn hosts(self, slug: &str) -> Option<(&'a [DiscoveredHost], BalanceBy)> {
+        let discover = self.settings.providers.get(slug)?.discover.as_ref()?;
+        let hosts = self.hosts_of.get(slug).filter(|hosts| !hosts.is_empty())?;
+        Some((hosts, discover.by))
     }
 
     /// The prices that the provider with this slug has of its own. Those of the settings file have none: their prices are in the

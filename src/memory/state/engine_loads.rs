@@ -5,6 +5,7 @@
 //! is chosen by them (`route`).
 
 use super::Shared;
+use super::discovered_hosts::DiscoveredHost;
 use super::snapshot::SettingsSnapshot;
 use crate::net::outbound::origin::Origin;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
@@ -226,21 +227,36 @@ async fn until_others(shared: &Shared, mut then: Arc<SettingsSnapshot>, sources_
 
 /// The servers to be read, by these settings and stored objects.
 fn sources(snapshot: &SettingsSnapshot) -> Vec<EngineSource> {
-    let own = snapshot.settings.providers.iter();
-    let own = own.filter_map(|(slug, provider)| EngineSource::new(Uuid::nil(), slug, provider, true));
+    let own = snapshot.settings.providers.iter().flat_map(|(slug, provider)| {
+        let hosts = snapshot.directory(None).hosts(slug).map(|(hosts, _)| hosts).unwrap_or_default();
+        let of_host =
+            |host: &DiscoveredHost| EngineSource::new(Uuid::nil(), &host.name, provider, &host.base, true);
+        let alone = provider.account.custom_host.as_deref().filter(|_| hosts.is_empty());
+        let alone = alone.and_then(|base| EngineSource::new(Uuid::nil(), slug, provider, base, true));
+        hosts.iter().filter_map(of_host).chain(alone).collect::<Vec<_>>()
+    });
     let stored = snapshot.stored.engines();
-    let stored =
-        stored.filter_map(|(record, slug, provider)| EngineSource::new(record, slug, provider, false));
+    let stored = stored.filter_map(|(record, slug, provider)| {
+        let base = provider.account.custom_host.as_deref()?;
+        EngineSource::new(record, slug, provider, base, false)
+    });
     own.chain(stored).take(MAX_ENGINES).collect()
 }
 
 impl EngineSource {
-    fn new(record: Uuid, slug: &str, provider: &StoredProvider, is_trusted: bool) -> Option<Self> {
+    /// `base`: the address of its API, whose host has the metrics.
+    fn new(
+        record: Uuid,
+        slug: &str,
+        provider: &StoredProvider,
+        base: &str,
+        is_trusted: bool,
+    ) -> Option<Self> {
         let mut policy = provider.policies.engine.clone()?;
         if !is_trusted {
             policy.interval = policy.interval.max(MIN_STORED_INTERVAL);
         }
-        let origin = Origin::parse(provider.account.custom_host.as_deref()?, is_trusted).ok()?;
+        let origin = Origin::parse(base, is_trusted).ok()?;
         let scheme = if origin.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}{}", origin.authority(), policy.metrics_path);
         let key = provider.account.api_key.as_ref().map(|key| format!("Bearer {}", key.expose()));

@@ -19,6 +19,7 @@ mod routing;
 mod series;
 mod status;
 
+use super::discovered_hosts::HostLists;
 use super::engine_loads::EngineView;
 use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
@@ -42,8 +43,8 @@ pub use limits::CountersState;
 use limits::Limits;
 use places::Places;
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
-use routing::Routing;
 pub use routing::MISS_CAUSES;
+use routing::Routing;
 use series::RequestSeries;
 pub use series::TargetSeries;
 pub use status::status_text;
@@ -341,6 +342,11 @@ impl Metrics {
     /// Sets what model servers have to do.
     pub fn set_engines(&self, engines: &[EngineView]) {
         self.engines.set(engines);
+    }
+
+    /// Sets how many hosts of each provider were found.
+    pub fn set_hosts(&self, lists: &HostLists) {
+        self.engines.set_hosts(lists);
     }
 
     /// Counts that the metrics of a model server were read, or could not be.

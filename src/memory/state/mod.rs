@@ -12,13 +12,14 @@ pub mod connection_count;
 pub mod credentials;
 pub mod data_runtimes;
 pub mod directory;
+pub mod discovered_hosts;
 pub mod drained_providers;
 pub mod engine_loads;
 pub mod handed_over;
 pub mod hedge_budget;
 pub mod held_bytes;
-pub mod jwks;
 pub mod identity_provider;
+pub mod jwks;
 pub mod kept_items;
 pub(crate) mod label_limit;
 pub mod large_work;
@@ -55,13 +56,14 @@ use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use data_runtimes::DataRuntimes;
+use discovered_hosts::DiscoveredHost;
 use drained_providers::DrainedProviders;
 use engine_loads::EngineLoads;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
+use identity_provider::IdentityProvider;
 use jiff::Timestamp;
 use jwks::JwksFetcher;
-use identity_provider::IdentityProvider;
 use kept_items::KeptItems;
 use knowledge::price::{Overlay, PriceBook};
 use large_work::LargeWork;
@@ -114,10 +116,10 @@ pub struct Shared {
     pub credentials: CredentialCache,
     /// Fetches the keys of the identity provider (`auth.jwt`).
     pub jwks: JwksFetcher,
-    pub mcp_servers: McpServers,
-    /// Of servers that clients use through the gateway.
     /// Where persons sign in at the console.
     pub identity_provider: IdentityProvider,
+    pub mcp_servers: McpServers,
+    /// Of servers that clients use through the gateway.
     pub mcp_sessions: McpSessions,
     pub targets: TargetRegistry,
     /// The places at targets that take only so many attempts at a time.
@@ -177,9 +179,9 @@ impl Shared {
         let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
+        let identity_provider = IdentityProvider::new(snapshot.settings.tls.ca_file.clone());
         let price_feed = PriceFeed::new(snapshot.settings.tls.ca_file.clone());
         let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
-        let identity_provider = IdentityProvider::new(snapshot.settings.tls.ca_file.clone());
         let engine_loads = EngineLoads::new(snapshot.settings.tls.ca_file.clone());
         let node = Node::new(&snapshot.settings);
         let shared = Self {
@@ -196,9 +198,9 @@ impl Shared {
             peer_limit: PeerLimit::default(),
             credentials,
             jwks,
+            identity_provider,
             mcp_servers,
             mcp_sessions: McpSessions::default(),
-            identity_provider,
             targets,
             slots: SlotRegistry::default(),
             engine_loads,
@@ -293,9 +295,27 @@ impl Shared {
             }
             None => Arc::clone(&before.stored),
         };
-        self.snapshot.store(Arc::new(snapshot.with_stored(stored, keys)));
+        let hosts = discovered_hosts::kept(&before, &snapshot);
+        self.snapshot.store(Arc::new(snapshot.with_stored(stored, keys).with_hosts(hosts)));
         self.jwks.settings_changed();
         self.price_feed.settings_changed();
+    }
+
+    /// Puts the hosts of a provider in force that were found, where they are others than before.
+    pub fn install_hosts(&self, slug: &str, hosts: Arc<[DiscoveredHost]>) {
+        let _one = self.replacing.lock();
+        let before = self.snapshot.load_full();
+        let is_known = before.hosts_of.get(slug).map_or(hosts.is_empty(), |known| *known == hosts);
+        let is_wanted =
+            before.settings.providers.get(slug).is_some_and(|provider| provider.discover.is_some());
+        if is_known || !is_wanted {
+            return;
+        }
+        let names: Vec<&str> = hosts.iter().map(|host| &*host.authority).collect();
+        log::info!(target: "turnpike", "provider {slug}: its hosts are {}", names.join(", "));
+        let mut lists = (*before.hosts_of).clone();
+        lists.insert(slug.to_owned(), hosts);
+        self.snapshot.store(Arc::new(before.with_hosts(lists)));
     }
 
     /// Puts the operator's own prices in force. The catalogue stays.

@@ -3,6 +3,7 @@
 //! A reload replaces it as a whole; it is never changed in place.
 
 use super::directory::Directory;
+use super::discovered_hosts::HostLists;
 use super::stored::Stored;
 use crate::auth::{ServiceKeys, StoredKeys, Tokens};
 use crate::net::outbound::custom_host::HostRules;
@@ -21,6 +22,10 @@ pub struct SettingsSnapshot {
     pub hosts: Arc<HostRules>,
     /// The objects of the store.
     pub stored: Arc<Stored>,
+    /// The hosts of providers that were found (`discover`).
+    pub hosts_of: Arc<HostLists>,
+    /// Counts how often they were others.
+    pub(super) hosts_generation: u64,
     /// Counts reloads; part of [`SettingsSnapshot::routing_generation`].
     pub generation: u64,
     pub service_keys: Arc<ServiceKeys>,
@@ -35,6 +40,8 @@ impl SettingsSnapshot {
         Self {
             hosts: Arc::new(HostRules::of(&settings)),
             stored: Arc::default(),
+            hosts_of: Arc::default(),
+            hosts_generation: 0,
             service_keys: Arc::new(ServiceKeys::new(&settings, Arc::default(), tokens(&settings))),
             trace_headers: settings.prefixed_headers("trace-id"),
             reply_headers: ReplyHeaders::new(&settings.header_prefixes),
@@ -51,6 +58,13 @@ impl SettingsSnapshot {
         Self { service_keys: Arc::new(service_keys), stored, ..self.clone() }
     }
 
+    /// This snapshot with other hosts of providers.
+    #[must_use]
+    pub(crate) fn with_hosts(&self, hosts_of: HostLists) -> Self {
+        let hosts_generation = self.hosts_generation + 1;
+        Self { hosts_of: Arc::new(hosts_of), hosts_generation, ..self.clone() }
+    }
+
     /// This snapshot with these records, of which nothing is compiled.
     #[cfg(test)]
     pub(crate) fn with_catalog(&self, catalog: Arc<Catalog>) -> Self {
@@ -59,12 +73,13 @@ impl SettingsSnapshot {
 
     /// The providers and configs that a client of `workspace` may name.
     pub fn directory(&self, workspace: Option<Uuid>) -> Directory<'_> {
-        Directory { settings: &self.settings, stored: &self.stored, workspace }
+        Directory { settings: &self.settings, stored: &self.stored, hosts_of: &self.hosts_of, workspace }
     }
 
     /// Differs from that of every other snapshot under which a config may compile to something else.
     pub fn routing_generation(&self) -> u64 {
-        (self.generation << 32) | self.stored.routing_generation
+        // 2^16 reloads and 2^20 other hosts of providers between two equal ones.
+        (self.generation << 48) | ((self.hosts_generation & 0xf_ffff) << 28) | self.stored.routing_generation
     }
 }
 

@@ -29,7 +29,7 @@ use memory::state::snapshot::SettingsSnapshot;
 use pingora::http::RequestHeader;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
 use words::settings::logs::Payloads;
@@ -217,6 +217,7 @@ impl Planner {
             client: ctx.record.client.clone(),
             request: request_snapshot,
             prefix: None,
+            turn: OnceLock::new(),
         }
     }
 

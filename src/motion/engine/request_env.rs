@@ -12,7 +12,7 @@ use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
 use memory::state::Shared;
 use memory::state::targets::{CircuitStatus, TargetState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use words::config::balance::Sticky;
 use words::config::query::Query;
@@ -25,6 +25,8 @@ pub struct RequestEnv {
     pub request: Option<Box<RequestSnapshot>>,
     /// The beginning of the request; `None` if no strategy of its config uses it.
     pub prefix: Option<Box<PromptPrefix>>,
+    /// The same for all questions of this request: whether it goes to providers that warm up.
+    pub turn: OnceLock<f64>,
 }
 
 impl RequestEnv {
@@ -49,7 +51,8 @@ impl RoutingEnv for RequestEnv {
     fn circuit(&self, target: &Target) -> CircuitStatus {
         let drained = &self.shared.drained_providers;
         if !drained.is_empty()
-            && let Some(since) = target.drained_since(drained, Instant::now())
+            && let Some(since) =
+                target.drained_since(drained, *self.turn.get_or_init(fastrand::f64), Instant::now())
         {
             return CircuitStatus::Open { since };
         }

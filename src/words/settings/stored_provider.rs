@@ -4,13 +4,14 @@
 //! it names (`route`).
 
 use super::allowed_models::AllowedModels;
+use super::discovery::{Discovery, HostSource};
 use super::key_limits::KeyLimits;
 use super::model_pattern::{ALLOWED_MODELS, AllowedNames};
 use super::values::base_url;
 use crate::config::Checks;
 use crate::config::account::names::CUSTOM_HOST;
 use crate::config::account::{Account, OPERATORS_HOST};
-use crate::config::members::{self, MemberTable, MemberType, non_empty};
+use crate::config::members::{self, MemberTable, MemberType, non_empty, object};
 use crate::config::policies::Policies;
 use crate::config::read::Cursor;
 use crate::json::schema;
@@ -19,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A provider and the operator's account with it. Its `custom_host` is trusted.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct StoredProvider {
     pub provider: String,
     pub account: Account,
@@ -31,6 +32,8 @@ pub struct StoredProvider {
     pub allowed: Option<AllowedNames>,
     /// What all requests together may use of it. Of one of the store its record has them, and this has none.
     pub limits: KeyLimits,
+    /// Where its hosts are found, in place of that of `custom_host`. Those of the store have none.
+    pub discover: Option<Discovery>,
 }
 
 impl StoredProvider {
@@ -67,8 +70,11 @@ impl StoredProvider {
         let doc = "The models that may be used through it; * is any text (docs/models.md). Default: all.";
         let allowed = table.get("allowed_models", ALLOWED_MODELS, doc);
         let limits = KeyLimits::members(table);
+        let discover = "Where hosts like custom_host are found, which come and go.";
+        let discover = table.get("discover", object(Discovery::members), discover);
+        check_discovery(table, discover.as_ref(), account.custom_host.as_deref());
         let provider = provider.unwrap_or_default();
-        let stored = Self { provider, account, policies, models: None, allowed, limits };
+        let stored = Self { provider, account, policies, models: None, allowed, limits, discover };
         // Skipped after a problem, so that a wrong value is reported only once.
         if table.problem_count() == before
             && let Err(error) = (checks.account)(&stored.provider, &stored.account)
@@ -76,6 +82,21 @@ impl StoredProvider {
             Account::report(&error, table, true);
         }
         Some(stored)
+    }
+}
+
+/// What is found stands in the place of the host of `custom_host`.
+fn check_discovery(table: &MemberTable<'_>, discover: Option<&Discovery>, custom_host: Option<&str>) {
+    let by_addresses = matches!(discover, Some(Discovery { source: HostSource::Dns(_), .. }));
+    match custom_host {
+        None => table.problem("discover", "needs custom_host: its scheme, port and path"),
+        Some(host) if by_addresses && host.starts_with("https") => {
+            table.problem(
+                "discover",
+                "finds addresses, which certificates do not name: use http, or srv or file with names",
+            );
+        }
+        Some(_) => {}
     }
 }
 

@@ -70,6 +70,19 @@ pub(super) fn is_id(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
+/// Whether a text can be a name in DNS: labels of letters, digits, dashes and underscores.
+pub(super) fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let name = text.strip_suffix('.').unwrap_or(text);
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 /// Checks the operator's own `custom_host`: any host is trusted, but it must be a base URL.
 ///
 /// # Errors

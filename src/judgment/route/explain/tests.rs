@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use memory::net::outbound::custom_host::HostRules;
 use memory::state::directory::Directory;
+use memory::state::discovered_hosts::HostLists;
 use memory::state::stored::Stored;
 use serde_json::{Value, json};
 use words::api::body::Body;
@@ -33,7 +34,12 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
-        directory: Directory { settings: &settings, stored: &stored, workspace: None },
+        directory: Directory {
+            settings: &settings,
+            stored: &stored,
+            hosts_of: &HostLists::new(),
+            workspace: None,
+        },
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,
@@ -135,7 +141,7 @@ fn the_first_choice_has_a_reason() {
             open("config.targets[0]"),
             1,
             "first",
-            "the first in order; config.targets[0] skipped: its circuit is open, or its provider is drained",
+            "the first in order; config.targets[0] skipped: its circuit is open, or its provider is drained or warms up",
         ),
         (&weights, TestEnv::default(), 0, "weight", "drawn by weight: 0.7 of 1"),
         (

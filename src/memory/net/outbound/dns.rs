@@ -20,7 +20,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
-use words::settings::outbound::{IpVersions, NameResolver};
+use words::settings::outbound::{IpVersions, NameResolver, Outbound};
 
 /// Maximum number of names in each of the two caches.
 const MAX_NAMES: u64 = 4096;
@@ -60,6 +60,24 @@ pub(crate) trait Resolve: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`ResolveError::NotFound`] or [`ResolveError::Failed`].
     async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError>;
+
+    /// The services of a name of the operator's (SRV, RFC 2782).
+    ///
+    /// # Errors
+    /// As [`Resolve::resolve`].
+    async fn services(&self, name: &str) -> Result<Vec<ServiceRecord>, ResolveError> {
+        Err(ResolveError::Failed(format!("this resolver finds no services of {name}")))
+    }
+}
+
+/// A host that serves a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceRecord {
+    pub host: String,
+    pub port: u16,
+    /// The lower, the earlier.
+    pub priority: u16,
+    pub weight: u16,
 }
 
 /// The resolver with its caches. Cheap to share; works from any runtime.
@@ -150,6 +168,33 @@ impl Dns {
             return Err(ResolveError::Failed(format!("it has no {} address (outbound.ip)", ip.name())));
         }
         Ok(found)
+    }
+
+    /// All addresses of a name of the operator's, asked for anew.
+    ///
+    /// # Errors
+    /// [`ResolveError`].
+    pub(crate) async fn all_addresses(
+        &self,
+        name: &str,
+        outbound: &Outbound,
+    ) -> Result<Vec<IpAddr>, ResolveError> {
+        let resolver = match outbound.resolver {
+            NameResolver::Own => &self.resolver,
+            NameResolver::System => &self.system,
+        };
+        let mut ips = resolver.resolve(name, true).await?.ips;
+        ips.retain(|ip| outbound.ip.has(*ip));
+        if ips.is_empty() { Err(ResolveError::NotFound) } else { Ok(ips) }
+    }
+
+    /// The services of a name of the operator's: always by the own resolver, since the system's has no such question.
+    ///
+    /// # Errors
+    /// [`ResolveError`].
+    pub(crate) async fn services(&self, name: &str) -> Result<Vec<ServiceRecord>, ResolveError> {
+        let services = self.resolver.services(name).await?;
+        if services.is_empty() { Err(ResolveError::NotFound) } else { Ok(services) }
     }
 
     /// Records that connecting to `address` failed, so that the next call starts with another one.

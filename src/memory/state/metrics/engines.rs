@@ -1,17 +1,19 @@
-//! The metric families of model servers whose load is read (`engine` of a stored provider).
+//! The metric families of model servers whose load is read (`engine` of a stored provider), and of hosts that are found (`discover`).
 //!
 //! The gauges are set at each scrape from the readings. Not the places at them (`places`).
 
+use super::super::discovered_hosts::HostLists;
 use super::super::engine_loads::EngineView;
 use super::families::{add, counters};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::collections::BTreeMap;
 
-/// `turnpike_engine_*`.
+/// `turnpike_engine_*`, `turnpike_provider_hosts`.
 pub(super) struct Engines {
     requests: IntGaugeVec,
     cache_use: GaugeVec,
     reads: IntCounterVec,
+    hosts: IntGaugeVec,
 }
 
 impl Engines {
@@ -22,7 +24,10 @@ impl Engines {
         let requests =
             IntGaugeVec::new(Opts::new("turnpike_engine_requests", requests), &["provider", "state"])?;
         let cache_use = GaugeVec::new(Opts::new("turnpike_engine_cache_use", cache_use), &["provider"])?;
+        let hosts = "Hosts of a provider that were found (discover).";
+        let hosts = IntGaugeVec::new(Opts::new("turnpike_provider_hosts", hosts), &["provider"])?;
         Ok(Self {
+            hosts: add(r, hosts)?,
             requests: add(r, requests)?,
             cache_use: add(r, cache_use)?,
             reads: counters(r, "turnpike_engine_reads_total", reads, &["provider", "result"])?,
@@ -46,6 +51,13 @@ impl Engines {
             if let Some(share) = cache_use {
                 self.cache_use.with_label_values(&[provider]).set(share);
             }
+        }
+    }
+
+    pub fn set_hosts(&self, lists: &HostLists) {
+        self.hosts.reset();
+        for (provider, hosts) in lists {
+            self.hosts.with_label_values(&[provider]).set(hosts.len() as i64);
         }
     }
 

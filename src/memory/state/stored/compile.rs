@@ -133,7 +133,11 @@ pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec
         // Whoever may write providers of a workspace chooses neither where the gateway connects to nor which files it reads.
         (Some(stored), true) => {
             let Policies { proxy, client_certificate, .. } = &stored.policies;
-            let given = [("proxy", proxy.is_some()), ("client_certificate", client_certificate.is_some())];
+            let given = [
+                ("proxy", proxy.is_some()),
+                ("client_certificate", client_certificate.is_some()),
+                ("discover", stored.discover.is_some()),
+            ];
             let message = "is for providers of the settings file only";
             let problem = |&(name, _): &(&str, bool)| Problem {
                 path: name.to_owned(),

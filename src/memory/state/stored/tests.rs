@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state::directory::{DefinedIn, Directory};
+use crate::state::discovered_hosts::HostLists;
 use crate::store::{Change, StoreOptions};
 use proptest::prelude::*;
 use serde_json::json;
@@ -128,7 +129,12 @@ async fn a_name_of_models_is_found_in_its_workspace_then_in_the_organisation() {
     let text = "providers: {p: {provider: openai}}\nmodels: {'gpt-4*': '@p'}";
     let settings = words::settings::Settings::parse(text, &yaml, &checks).unwrap();
     let found = |compiled: &Compiled, workspace, name: &str| {
-        let directory = Directory { settings: &settings, stored: &compiled.stored, workspace };
+        let directory = Directory {
+            settings: &settings,
+            stored: &compiled.stored,
+            hosts_of: &HostLists::new(),
+            workspace,
+        };
         directory.model(name).map(|(entry, by)| (format!("{:?}", entry.route), by))
     };
     let of = |slug: &str| format!("Provider({slug:?})");

@@ -287,7 +287,7 @@ impl<'a> AttemptCall<'a> {
         };
         let (mut attempt, continuing) = made?;
         if self.incoming.all_circuits_open {
-            let warning = "every circuit is open or every provider drained, the least bad target was tried";
+            let warning = "every circuit is open or every provider drained or warming up, the least bad target was tried";
             attempt.warnings.push(warning.to_owned());
         }
         self.made = Made::Attempt(attempt, continuing.map(Box::new));

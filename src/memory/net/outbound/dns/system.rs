@@ -2,13 +2,14 @@
 //!
 //! Both files are read once, at start; by `getaddrinfo` whenever they change. Caches nothing; [`super::name_cache`] does.
 
-use super::{LookupResult, Resolve, ResolveError};
+use super::{LookupResult, Resolve, ResolveError, ServiceRecord};
 use async_trait::async_trait;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError as LookupError};
 use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{RData, Record};
 use std::time::{Duration, Instant};
 
 /// Hickory's resolver on the system's configuration.
@@ -53,10 +54,29 @@ impl Resolve for SystemResolver {
                 let ttl = found.valid_until().saturating_duration_since(Instant::now());
                 Ok(LookupResult { ips: found.iter().collect(), ttl })
             }
-            Err(error) if is_authoritative(&error) => Err(ResolveError::NotFound),
-            Err(error) => Err(ResolveError::Failed(error.to_string())),
+            Err(error) => Err(failure(&error)),
         }
     }
+
+    async fn services(&self, name: &str) -> Result<Vec<ServiceRecord>, ResolveError> {
+        let resolver = self.resolver.as_ref().map_err(|cause| ResolveError::Failed(cause.clone()))?;
+        let found = resolver.srv_lookup(name).await.map_err(|error| failure(&error))?;
+        let service = |record: &Record| match &record.data {
+            // A target of `.` says that there is no such service.
+            RData::SRV(service) if !service.target.is_root() => Some(ServiceRecord {
+                host: service.target.to_utf8().trim_end_matches('.').to_owned(),
+                port: service.port,
+                priority: service.priority,
+                weight: service.weight,
+            }),
+            _ => None,
+        };
+        Ok(found.answers().iter().filter_map(service).collect())
+    }
+}
+
+fn failure(error: &LookupError) -> ResolveError {
+    if is_authoritative(error) { ResolveError::NotFound } else { ResolveError::Failed(error.to_string()) }
 }
 
 /// How long results of `getaddrinfo`, which tells none, are valid.
