@@ -9,9 +9,9 @@ use crate::support::client::client;
 use crate::support::command::check;
 use crate::support::packages::{self, ready};
 use crate::support::settings::{OPERATOR_KEY, STANDARD};
+use crate::support::signing_key::SigningKey;
 use crate::support::upstream::Upstream;
 use crate::support::wait::until;
-use crate::tokens::SigningKey;
 use parking_lot::Mutex;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
@@ -61,7 +61,7 @@ impl Provider {
                     while let Some(request) = connection.request().await {
                         let path = request.split(' ').nth(1).unwrap().to_owned();
                         let body = match path.as_str() {
-                            "/jwks" => json!({"keys": [key.published()]}).to_string(),
+                            "/jwks" => json!({"keys": [key.public()]}).to_string(),
                             "/.well-known/openid-configuration" => {
                                 let usual = json!({"issuer": base, "authorization_endpoint": format!("{base}/auth"),
                                     "token_endpoint": format!("{base}/token")});

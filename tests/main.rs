@@ -115,6 +115,7 @@ mod log_workspaces;
 mod logged_costs;
 mod logs;
 mod max_connections;
+mod mcp_exchange;
 mod mcp_gateway;
 mod mcp_rules;
 mod mcp_servers;

@@ -6,55 +6,18 @@ use crate::log_tail::Tail;
 use crate::support::client::{client, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::settings::STANDARD;
+use crate::support::signing_key::SigningKey;
 use crate::support::upstream::Upstream;
 use crate::support::wait::until;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use reqwest::Method;
-use ring::rand::SystemRandom;
-use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An identity provider that publishes its keys over HTTP.
 struct IdentityProvider {
     published: Arc<Mutex<Vec<Value>>>,
     server: Upstream,
-}
-
-/// A key of the provider.
-pub(crate) struct SigningKey {
-    id: &'static str,
-    pair: Ed25519KeyPair,
-}
-
-impl SigningKey {
-    pub(crate) fn new(id: &'static str) -> Self {
-        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Self { id, pair: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap() }
-    }
-
-    pub(crate) fn token(&self, more: &Value) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        let mut claims = json!({"iss": "https://id.test", "aud": "turnpike", "sub": "ann", "exp": now + 600,
-            "workspace_slug": "default", "scope": "completions.write"});
-        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let header = json!({"alg": "EdDSA", "kid": self.id, "typ": "JWT"});
-        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let message =
-            format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
-        format!("{message}.{}", encode(self.pair.sign(message.as_bytes()).as_ref()))
-    }
-}
-
-impl SigningKey {
-    /// Its public part, as a provider publishes it.
-    pub(crate) fn published(&self) -> Value {
-        let x = URL_SAFE_NO_PAD.encode(self.pair.public_key());
-        json!({"kty": "OKP", "crv": "Ed25519", "kid": self.id, "x": x})
-    }
 }
 
 impl IdentityProvider {
@@ -73,7 +36,7 @@ impl IdentityProvider {
     }
 
     fn publish(&self, key: &SigningKey) {
-        self.published.lock().push(key.published());
+        self.published.lock().push(key.public());
     }
 
     fn gateway(&self) -> Gateway {
@@ -147,8 +110,7 @@ async fn a_live_tail_ends_with_its_token() {
 #[tokio::test]
 async fn a_key_set_that_hangs_costs_a_token_little_and_the_last_one_stays() {
     let key = SigningKey::new("key");
-    let x = URL_SAFE_NO_PAD.encode(key.pair.public_key());
-    let body = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "key", "x": x}]}).to_string();
+    let body = json!({"keys": [key.public()]}).to_string();
     let calls = Arc::<Mutex<usize>>::default();
     let server = Upstream::start(move |mut connection| {
         let body = body.clone();

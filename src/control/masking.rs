@@ -21,6 +21,9 @@ const SECRET_PARTS: [&str; 9] = [
     "headers",
 ];
 
+/// Whole names of what only sounds like one: where a secret is sent.
+const PLAIN_NAMES: [&str; 1] = ["clientsecretin"];
+
 /// Whole names.
 const SECRET_NAMES: [&str; 5] = ["keysha256", "key", "encryptionkey", "previousencryptionkeys", "hmackey"];
 
@@ -110,9 +113,8 @@ fn hide(value: &mut Value) {
 pub(super) fn is_secret(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect();
-    SECRET_NAMES.contains(&plain.as_str())
-        || plain.ends_with("token")
-        || SECRET_PARTS.iter().any(|part| plain.contains(part))
+    let is_part = || plain.ends_with("token") || SECRET_PARTS.iter().any(|part| plain.contains(part));
+    !PLAIN_NAMES.contains(&plain.as_str()) && (SECRET_NAMES.contains(&plain.as_str()) || is_part())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod api;
 mod approval;
 pub(super) mod check;
+mod exchange;
 mod metadata;
 mod resource_metadata;
 mod sign_in;
@@ -29,9 +30,10 @@ use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
-const AUTH_TYPE: Type = Type::OneOf(&["headers", "none", "client_credentials", "oauth_auto"]);
+const AUTH_TYPE: Type =
+    Type::OneOf(&["headers", "none", "client_credentials", "token_exchange", "oauth_auto"]);
 const TRANSPORT: Type = Type::OneOf(&["http", "sse"]);
-const AUTH_TYPE_DOC: &str = "`headers`, `client_credentials` or `none`; by default what `configurations` has. `oauth_auto` is refused: no person is asked to sign in.";
+const AUTH_TYPE_DOC: &str = "`headers`, `client_credentials`, `token_exchange` or `none`; by default what `configurations` has. `oauth_auto` is refused: no person is asked to sign in.";
 const TRANSPORT_DOC: &str =
     "`http`: streamable HTTP, the default. `sse`, which MCP has given up, is refused.";
 const CONFIGURATIONS: Type = Type::Object(&[
@@ -42,6 +44,7 @@ const CONFIGURATIONS: Type = Type::Object(&[
      keeps the value.",
     ),
     sign_in::OAUTH,
+    exchange::TOKEN_EXCHANGE,
 ]);
 
 const PATTERNS: Type = Type::List(&Type::Name(256), 0, 500);
@@ -131,7 +134,11 @@ const UPDATE: &[Field] = &[
     ),
     optional("openapi", api::OPENAPI, "Replaces all of it; null: the server speaks MCP."),
     optional("description", Type::Text(500), "For people."),
-    optional("auth_type", AUTH_TYPE, "`none` removes headers and sign-in, `headers` the sign-in."),
+    optional(
+        "auth_type",
+        AUTH_TYPE,
+        "`none` removes headers and sign-in, `headers` the sign-in, `client_credentials` the exchange and `token_exchange` the credentials.",
+    ),
     optional("transport", TRANSPORT, TRANSPORT_DOC),
     optional("configurations", CONFIGURATIONS, "Replaces all headers and the sign-in; null removes them."),
     optional("access", ACCESS, "Replaces all of it; null allows nothing."),
@@ -153,11 +160,15 @@ const ITEM: &[Field] = &[
     required("url", Type::Text(2048), "Where the server listens."),
     required(
         "auth_type",
-        Type::OneOf(&["headers", "none", "client_credentials"]),
+        Type::OneOf(&["headers", "none", "client_credentials", "token_exchange"]),
         "How the gateway authenticates there.",
     ),
     required("transport", Type::OneOf(&["http"]), "Streamable HTTP."),
-    required("configurations", Type::AnyObject, "`custom_headers` and `oauth`, with masked secrets."),
+    required(
+        "configurations",
+        Type::AnyObject,
+        "`custom_headers`, `oauth` and `token_exchange`, with masked secrets.",
+    ),
     nullable("openapi", Type::AnyObject, "As it was given; in lists without its `document`."),
     nullable("access", ACCESS, ACCESS_DOC),
     nullable("prices", PRICES, PRICES_DOC),

@@ -29,7 +29,7 @@ const TOOL: &[Field] = &[
     required(
         "status",
         Type::OneOf(&["approved", "changed", "new", "gone"]),
-        "`changed`: another definition was approved. `gone`: one was approved, and the server lists it no longer.",
+        "`changed`: another definition was approved. `gone`: one was approved, and the server lists it no longer; of a server with `token_exchange`: not for whoever sends this request.",
     ),
     nullable("hash", Type::Text(64), "Of the definition now: SHA-256, hexadecimal."),
     nullable("definition", Type::AnyObject, "What the server lists now."),
@@ -50,7 +50,11 @@ pub(super) const APPROVE: &[Field] = &[
         Type::Map(&Type::Text(64), 2000),
         "The hash of each definition that is approved, by the tool's name. Other approvals stay.",
     ),
-    optional("all", Type::Flag, "Approves all that is listed now; approvals of tools that are gone end."),
+    optional(
+        "all",
+        Type::Flag,
+        "Approves all that is listed now; approvals of tools that are gone end, but where the server lists for persons.",
+    ),
 ];
 
 /// A tool, by what was approved and what is listed.
@@ -108,7 +112,11 @@ pub(super) async fn approve(mut call: Call) -> Result<Reply, Error> {
     let mut kept = approved(&record);
     let wanted = call.body.get("tools").and_then(Value::as_object);
     if call.flag("all") == Some(true) {
-        kept = listed.iter().map(|(name, found)| (name.clone(), entry(found))).collect();
+        // What one person's list lacks, another one's may have.
+        if server.exchange.is_none() {
+            kept.clear();
+        }
+        kept.extend(listed.iter().map(|(name, found)| (name.clone(), entry(found))));
     } else if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) {
         for (name, hash) in wanted {
             let found = listed.get(name).filter(|(_, now)| hash.as_str() == Some(now));
@@ -158,12 +166,22 @@ async fn listed(
     call: &Call,
     server: &Arc<StoredMcpServer>,
 ) -> Result<BTreeMap<String, (Value, String)>, Error> {
-    let peer = McpPeer::new(&call.engine, Arc::clone(server), server.access.granted_to_all());
+    let granted = server.access.granted_to_all();
+    let peer = McpPeer::new(&call.engine, Arc::clone(server), granted, Some(&*call.identity), &call.snapshot);
+    // An API lists what its document has: nothing is called.
+    if let Some(refusal) = peer.refusal().filter(|_| server.api.is_none()) {
+        return Err(refusal);
+    }
     let items: Result<McpItems, String> =
         peer.items(&call.engine, &call.snapshot, McpList::Tools, MAX_AGE, ListPurpose::ThisServer).await;
-    let items = items.map_err(|why| {
-        Error::unreachable(format!("The MCP server {} cannot be listed.", server.slug), why)
-    })?;
+    let items = match items {
+        Ok(items) => items,
+        Err(why) => {
+            let unauthorized = peer.unauthorized(&call.engine, &call.snapshot).await;
+            let message = format!("The MCP server {} cannot be listed.", server.slug);
+            return Err(unauthorized.unwrap_or_else(|| Error::unreachable(message, why)));
+        }
+    };
     let tool = |item: &McpItem| {
         let text = canonical(&item.text)?;
         let definition: Value = serde_json::from_str(&text).ok()?;

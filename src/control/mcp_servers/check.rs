@@ -2,8 +2,7 @@
 //!
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
-use super::api;
-use super::sign_in;
+use super::{api, exchange, sign_in};
 use crate::call::Call;
 use crate::policies::conditions::check_conditions;
 use http::{HeaderName, HeaderValue};
@@ -43,6 +42,7 @@ pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Resu
     let problems = Problems::default();
     api::check(&call.body, body, &call.snapshot.hosts, &problems);
     connect(&call.body, body, &call.snapshot.hosts, &problems);
+    exchange::check_place(body, call.snapshot.service_keys.tokens().map(|tokens| &**tokens), &problems);
     check_access(&call.body, &problems);
     check_prices(&call.body, &problems);
     if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
@@ -129,74 +129,129 @@ fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &Hos
             read_headers(configurations, &before, problems)
         }
     };
-    let oauth = oauth(sent, body, is_other_host, rules, problems);
-    let auth_type = auth_type(text("auth_type"), &headers, oauth.is_some(), problems);
+    let before = body.get("configurations").cloned();
+    set_sign_in(&Signing { sent, before, is_other_host }, body, &headers, rules, problems);
+}
+
+/// Puts how the server is called into the body of a record.
+fn set_sign_in(
+    signing: &Signing<'_>,
+    body: &mut Map<String, Value>,
+    headers: &Map<String, Value>,
+    rules: &HostRules,
+    problems: &Problems,
+) {
+    let oauth = signing.read("oauth", "client_credentials", problems, |sent, before| {
+        sign_in::read(sent, before, rules, problems)
+    });
+    let exchange = signing.read("token_exchange", "token_exchange", problems, |sent, before| {
+        exchange::read(sent, before, rules, problems)
+    });
+    let named = signing.sent.get("auth_type").and_then(Value::as_str);
+    let found =
+        Found { has_headers: !headers.is_empty(), oauth: oauth.is_some(), exchange: exchange.is_some() };
+    if (found.oauth || found.exchange) && headers.contains_key("authorization") {
+        let why = "is the header that the sign-in sends";
+        problems.push("configurations.custom_headers.authorization", None, why);
+    }
+    let auth_type = found.auth_type(named, problems);
     body.insert("auth_type".to_owned(), auth_type.into());
     let mut configurations = json!({"custom_headers": headers});
-    if let (Some(oauth), Some(members)) = (oauth, configurations.as_object_mut()) {
-        members.insert("oauth".to_owned(), oauth);
+    for (name, saved) in [("oauth", oauth), ("token_exchange", exchange)] {
+        if let (Some(saved), Some(members)) = (saved, configurations.as_object_mut()) {
+            members.insert(name.to_owned(), saved);
+        }
     }
     body.insert("configurations".to_owned(), configurations);
 }
 
-/// How the gateway signs in, where `body` has how it did before. `is_other_host`: the server's host is a new one.
-fn oauth(
-    sent: &Map<String, Value>,
-    body: &Map<String, Value>,
+/// How a request changes the ways of signing in.
+struct Signing<'a> {
+    sent: &'a Map<String, Value>,
+    /// What was configured before.
+    before: Option<Value>,
+    /// The server's host is a new one.
     is_other_host: bool,
-    rules: &HostRules,
-    problems: &Problems,
-) -> Option<Value> {
-    let before = body.get("configurations").and_then(|configurations| configurations.get("oauth"));
-    match (sent.get("configurations"), sent.get("auth_type").and_then(Value::as_str)) {
-        (None, Some("none" | "headers")) => None,
-        (None, _) => {
-            if is_other_host && before.is_some() {
-                let why = "must be given again: the URL names another host, where the saved sign-in sends no tokens";
-                problems.push("configurations.oauth.client_secret", None, why);
+}
+
+impl Signing<'_> {
+    /// What is saved of one way. `own_type`: its `auth_type`.
+    fn read(
+        &self,
+        name: &str,
+        own_type: &str,
+        problems: &Problems,
+        read: impl FnOnce(&Map<String, Value>, Option<&Value>) -> Value,
+    ) -> Option<Value> {
+        let before = self.before.as_ref().and_then(|configurations| configurations.get(name));
+        match (self.sent.get("configurations"), self.sent.get("auth_type").and_then(Value::as_str)) {
+            (None, Some(named)) if named != own_type => None,
+            (None, _) => {
+                if self.is_other_host && before.is_some() {
+                    let why = "must be given again: the URL names another host, where the saved sign-in sends no tokens";
+                    problems.push(format!("configurations.{name}.client_secret"), None, why);
+                }
+                before.cloned()
             }
-            before.cloned()
-        }
-        (Some(configurations), _) => {
-            let sent = configurations.get("oauth").and_then(Value::as_object)?;
-            Some(sign_in::read(sent, before.filter(|_| !is_other_host), rules, problems))
+            (Some(configurations), _) => {
+                let sent = configurations.get(name).and_then(Value::as_object)?;
+                Some(read(sent, before.filter(|_| !self.is_other_host)))
+            }
         }
     }
 }
 
-/// The kind of authentication, from what is named and what there is.
-fn auth_type(
-    named: Option<&str>,
-    headers: &Map<String, Value>,
-    has_oauth: bool,
-    problems: &Problems,
-) -> &'static str {
-    if has_oauth && headers.contains_key("authorization") {
-        let why = "is the header that the sign-in sends";
-        problems.push("configurations.custom_headers.authorization", None, why);
-    }
-    match (named, has_oauth, headers.is_empty()) {
-        (Some("client_credentials"), false, _) => {
-            let why = "must have the credentials that auth_type client_credentials signs in with";
-            problems.push("configurations.oauth", None, why);
-            "client_credentials"
+/// What a record has after a request.
+struct Found {
+    has_headers: bool,
+    oauth: bool,
+    exchange: bool,
+}
+
+impl Found {
+    /// The kind of authentication, from what is named and what there is.
+    fn auth_type(&self, named: Option<&str>, problems: &Problems) -> &'static str {
+        if self.oauth && self.exchange {
+            let why = "must not be there beside oauth: the server is called with one token";
+            problems.push("configurations.token_exchange", None, why);
         }
-        (Some("headers" | "none"), true, _) => {
-            problems.push("auth_type", None, "must be client_credentials where there is oauth");
-            "client_credentials"
+        let own = match (self.exchange, self.oauth, self.has_headers) {
+            (true, _, _) => "token_exchange",
+            (_, true, _) => "client_credentials",
+            (_, _, true) => "headers",
+            _ => "none",
+        };
+        match named {
+            None | Some("oauth_auto") => own,
+            Some(named) if named == own => own,
+            Some("client_credentials") if !self.exchange => {
+                let why = "must have the credentials that auth_type client_credentials signs in with";
+                problems.push("configurations.oauth", None, why);
+                "client_credentials"
+            }
+            Some("token_exchange") => {
+                let why = "must have the token endpoint at which auth_type token_exchange exchanges tokens";
+                problems.push("configurations.token_exchange", None, why);
+                "token_exchange"
+            }
+            Some(_) if self.exchange => {
+                problems.push("auth_type", None, "must be token_exchange where there is token_exchange");
+                own
+            }
+            Some(_) if self.oauth => {
+                problems.push("auth_type", None, "must be client_credentials where there is oauth");
+                own
+            }
+            Some("headers") => {
+                let why = "must have the headers that auth_type headers sends";
+                problems.push("configurations.custom_headers", None, why);
+                "headers"
+            }
+            Some(_) => {
+                problems.push("auth_type", None, "is none, and there are headers: use headers");
+                own
+            }
         }
-        (Some("headers"), _, true) => {
-            let why = "must have the headers that auth_type headers sends";
-            problems.push("configurations.custom_headers", None, why);
-            "headers"
-        }
-        (Some("none"), _, false) => {
-            problems.push("auth_type", None, "is none, and there are headers: use headers");
-            "none"
-        }
-        (_, true, _) => "client_credentials",
-        (_, _, true) => "none",
-        (_, _, false) => "headers",
     }
 }
 

@@ -10,17 +10,21 @@ use crate::reply::Reply;
 use http::header::AUTHORIZATION;
 use knowledge::provider::key::bearer;
 use knowledge::provider::token_exchange::Credentials;
-use memory::net::outbound::mcp::{McpDescription, McpServer};
+use memory::net::outbound::mcp::{McpDescription, McpFailure, McpServer};
 use memory::state::credentials::FetchContext;
 use memory::state::mcp_servers::{McpSync, McpSyncStatus, synced};
 use memory::state::stored::mcp_apis::OPENAPI;
 use memory::state::stored::mcp_servers::StoredMcpServer;
 use memory::store::{Kind, Record};
+use motion::engine::mcp::McpPeer;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use words::error::Error;
 
+/// Of a server that takes tokens of persons.
+const OF_PERSONS: &str = "nothing is called without a person: the server takes tokens that are issued for those of its clients. Use POST \
+                          /v1/mcp-servers/{id}/test with a token of the identity provider";
 const NAMES: Type = Type::List(&Type::Text(128), 0, 1000);
 const STATUS: Type = Type::OneOf(&["pending", "synced", "failed"]);
 
@@ -67,6 +71,10 @@ pub(super) async fn read(call: Call) -> Result<Reply, Error> {
     if let Some(api) = api_of(&call, &record)?.as_ref().and_then(|stored| stored.api.as_ref()) {
         return Ok(Reply::from(api::metadata(api, &record)));
     }
+    if call.snapshot.stored.mcp_server(record.id).is_some_and(|stored| stored.exchange.is_some()) {
+        // What it says, it says to a person: none is kept for all.
+        return Ok(Reply::from(view(&McpSync::failed(OF_PERSONS, Instant::now()))));
+    }
     let server = server(&call, &record).await?;
     let sync = synced(&call.shared, record.id, record.revision, server).await;
     Ok(Reply::from(view(&sync)))
@@ -77,10 +85,13 @@ pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
     if let Some(stored) = api_of(&call, &record)? {
         return tested_api(call, &stored).await;
     }
-    let server = server(&call, &record).await?;
+    let mut server = server(&call, &record).await?;
     let started = Instant::now();
     let client = &call.shared.mcp_servers.client;
-    let found = client.describe(&server, false, &call.shared.dns, &call.snapshot.hosts).await;
+    let found = match authorize(&call, &record, &mut server).await {
+        Ok(()) => client.describe(&server, false, &call.shared.dns, &call.snapshot.hosts).await,
+        Err(why) => Err(McpFailure { message: why.message, status: None }),
+    };
     let elapsed = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     call.record_change().await;
     let (status, name, error) = match &found {
@@ -140,6 +151,20 @@ async fn server(call: &Call, record: &Arc<Record>) -> Result<McpServer, Error> {
         }
     }
     Ok(McpServer { url, headers })
+}
+
+/// Adds the token that is issued for whoever sends the request, where the server takes such tokens.
+///
+/// # Errors
+/// There is none.
+async fn authorize(call: &Call, record: &Record, server: &mut McpServer) -> Result<(), Error> {
+    let stored = call.snapshot.stored.mcp_server(record.id);
+    let Some(stored) = stored.filter(|stored| stored.exchange.is_some()) else { return Ok(()) };
+    let granted = stored.access.granted_to_all();
+    let peer = McpPeer::new(&call.engine, stored, granted, Some(&*call.identity), &call.snapshot);
+    let token = peer.token(&call.engine, &call.snapshot).await?;
+    server.headers.extend(token.map(|token| (AUTHORIZATION, token)));
+    Ok(())
 }
 
 fn view(sync: &McpSync) -> Value {

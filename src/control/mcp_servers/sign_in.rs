@@ -34,6 +34,13 @@ pub(super) const OAUTH: Field = optional(
     "Signs in with client credentials (OAuth), and sends the token as `authorization`.",
 );
 
+/// What is saved of a sign-in.
+pub(super) struct Saved {
+    /// The path of its object in a request.
+    pub place: &'static str,
+    pub needs_secret: bool,
+}
+
 /// What is saved of a request's `oauth`. `before`: what is saved now, if its tokens may go where the request says.
 pub(super) fn read(
     sent: &Map<String, Value>,
@@ -41,6 +48,19 @@ pub(super) fn read(
     rules: &HostRules,
     problems: &Problems,
 ) -> Value {
+    let saved = Saved { place: "configurations.oauth", needs_secret: true };
+    read_endpoint(sent, before, rules, problems, saved)
+}
+
+/// What is saved of a client of a token endpoint, and of what it asks for there.
+pub(super) fn read_endpoint(
+    sent: &Map<String, Value>,
+    before: Option<&Value>,
+    rules: &HostRules,
+    problems: &Problems,
+    saved: Saved,
+) -> Value {
+    let Saved { place, needs_secret } = saved;
     let mut oauth = sent.clone();
     oauth.retain(|_, value| !value.is_null());
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -52,20 +72,23 @@ pub(super) fn read(
         false => Err("must begin with https://: the secret is sent there".to_owned()),
     });
     if let Err(why) = &origin {
-        problems.push("configurations.oauth.token_url", None, why.clone());
+        problems.push(format!("{place}.token_url"), None, why.clone());
     }
+    let is_public = !needs_secret && sent.get("client_secret").is_none_or(Value::is_null);
     let secret = text(sent.get("client_secret"));
-    if secret.is_empty() {
-        problems.push("configurations.oauth.client_secret", None, "must not be empty");
+    if is_public {
+        // It names itself, and proves nothing.
+    } else if secret.is_empty() {
+        problems.push(format!("{place}.client_secret"), None, "must not be empty");
     } else if secret == MASK {
-        let place =
+        let host =
             |url: &str| Origin::parse(url, false).ok().map(|origin| (origin.tls, origin.host, origin.port));
-        let same = before.filter(|before| place(&text(before.get("token_url"))) == place(&url));
+        let same = before.filter(|before| host(&text(before.get("token_url"))) == host(&url));
         match same.and_then(|before| before.get("client_secret")) {
             Some(kept) => drop(oauth.insert("client_secret".to_owned(), kept.clone())),
             None => {
                 let why = "is a mask, and there is no secret of this server and this token endpoint to keep";
-                problems.push("configurations.oauth.client_secret", None, why);
+                problems.push(format!("{place}.client_secret"), None, why);
             }
         }
     }

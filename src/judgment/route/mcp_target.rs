@@ -7,6 +7,7 @@ use super::config_hooks::ConfigHooks;
 use super::target::Target;
 use knowledge::price::OwnPrices;
 use knowledge::provider::mcp::McpServers;
+use knowledge::provider::token_exchange::TokenExchange;
 use memory::state::directory::ProviderIds;
 use memory::state::metrics::TargetSeries;
 use memory::state::snapshot::SettingsSnapshot;
@@ -27,7 +28,7 @@ const BREAKER: BreakerPolicy =
     BreakerPolicy { threshold: 5, cooldown: Duration::from_secs(30), statuses: None };
 
 /// The config of a call of a server, for clients of a workspace. `tool`: what is called if it is a tool, by the server's name of it and by the
-/// client's, which is the model of the request.
+/// client's, which is the model of the request. `sign_in`: how the client's calls are authorized there, beside the server's headers.
 ///
 /// # Errors
 /// 400 for guardrails that cannot run.
@@ -36,6 +37,7 @@ pub fn compile_mcp(
     server: &StoredMcpServer,
     workspace: Option<Uuid>,
     tool: Option<(&str, &str)>,
+    sign_in: Option<Arc<dyn TokenExchange>>,
 ) -> Result<CompiledConfig, Error> {
     let mut policies = snapshot.settings.policies();
     policies.request_timeout = policies.request_timeout.or(Some(CALL_TIMEOUT));
@@ -83,7 +85,7 @@ pub fn compile_mcp(
         series: TargetSeries::default(),
         index_header: OnceLock::new(),
         auth: OnceLock::from((Operation::McpCall, Arc::new(server.headers.clone()))),
-        token_exchange: OnceLock::from(server.sign_in.clone()),
+        token_exchange: OnceLock::from(sign_in),
     };
     Ok(CompiledConfig::new(Node::Target(Arc::new(target)), None).with_hook_bytes(hook_bytes))
 }

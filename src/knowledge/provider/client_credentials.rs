@@ -96,11 +96,16 @@ pub fn basic(client_id: &str, client_secret: &Secret) -> Result<HeaderValue, Str
     Ok(value)
 }
 
-/// Why there is no token: a code of RFC 6749, 5.2, and none of the server's own words, which may repeat the secret.
+/// The code of RFC 6749, 5.2, with which a token endpoint refuses.
+pub(super) fn refusal_code(response: &TokenResponse) -> Option<&'static str> {
+    let body: Value = serde_json::from_slice(&response.body).ok()?;
+    let sent = body.get("error")?.as_str()?;
+    CODES.into_iter().find(|code| *code == sent)
+}
+
+/// Why there is no token: a code, and none of the server's own words, which may repeat the secret.
 pub fn refusal(response: &TokenResponse) -> String {
-    let body: Option<Value> = serde_json::from_slice(&response.body).ok();
-    let code = body.as_ref().and_then(|body| body.get("error")?.as_str());
-    match code.filter(|code| CODES.contains(code)) {
+    match refusal_code(response) {
         Some(code) => format!("it is refused ({code}, status {})", response.status),
         None => format!("the answer (status {}) is no token", response.status),
     }

@@ -54,6 +54,7 @@ pub mod spec;
 mod spelling;
 mod stream_usage;
 mod string_members;
+pub mod subject_exchange;
 pub mod success_error;
 pub mod token_exchange;
 pub(crate) mod tool_names;

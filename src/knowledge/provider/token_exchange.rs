@@ -52,6 +52,11 @@ pub trait TokenExchange: Send + Sync + Debug {
     /// secret must not get credentials that another account fetched.
     fn key(&self) -> String;
 
+    /// Whether what it yields is for one person alone, of whom there are many.
+    fn is_of_person(&self) -> bool {
+        false
+    }
+
     /// The issuer, for messages: `the sign-in at Entra ID`.
     fn description(&self) -> &'static str {
         "the sign-in for this account"

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::config::policies::Priority;
+use words::config::secret::Secret;
 use words::error::Error;
 use words::settings::AllowedNames;
 use words::settings::logs::Payloads;
@@ -33,6 +34,16 @@ pub struct ClientIdentity {
     pub defaults: KeyDefaults,
     /// When the key or token expires.
     pub expires_at: Option<Timestamp>,
+    /// The token of an identity provider that it showed.
+    pub shown: Option<ShownToken>,
+}
+
+/// A token of an identity provider, for what is done in the name of whoever it names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownToken {
+    pub text: Secret,
+    /// Whom it names, by issuer and subject: the same for all tokens of a person. A token without a subject stands for itself alone.
+    pub person: Arc<str>,
 }
 
 /// A key that is found by what names it and not by its text: for what must end with the key that made it.
@@ -118,6 +129,7 @@ impl ClientIdentity {
             role: None,
             defaults: KeyDefaults::default(),
             expires_at: None,
+            shown: None,
         }
     }
 

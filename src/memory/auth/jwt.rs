@@ -3,12 +3,13 @@
 //! Pure: the provider's keys are set from outside, time is an argument. A verified token is remembered for at most five minutes, and no
 //! longer than it is good. Why a token was refused is for the log; its sender learns whether it expired and nothing else.
 
-use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, Role};
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, Role, ShownToken};
 use super::jwks::KeySet;
 use super::jwt_crypto;
 use super::roles;
 use super::signed_token::SignedToken;
 pub use super::signed_token::TokenRefusal;
+use crate::net::outbound::origin::Origin;
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,8 +20,10 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::config::secret::Secret;
 use words::settings::AllowedNames;
 use words::settings::Jwt;
+use words::settings::jwt::JwksSource;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// How far the provider's clock may be off, seconds.
@@ -129,7 +132,9 @@ impl Tokens {
             return Ok(Arc::clone(&found.identity));
         }
         let claims = self.claims(token, now)?;
-        let (identity, slug) = self.client(&claims, workspace)?;
+        let (mut identity, slug) = self.client(&claims, workspace)?;
+        let person = self.person(&claims, &hash);
+        identity.shown = Some(ShownToken { text: Secret::new(token), person });
         let identity = Arc::new(identity);
         let end = identity.expires_at.map_or(0, Timestamp::as_second) + LEEWAY_SECONDS;
         let until = end.min(now.as_second() + REMEMBERED_FOR.as_secs() as i64);
@@ -157,6 +162,34 @@ impl Tokens {
         };
         let identity = self.identity(claims, role, id, is_bound).ok_or(TokenRefusal::ClaimMissing)?;
         Ok((identity, slug))
+    }
+
+    /// Whom a token names. Other claims than the subject may be ones that users write themselves.
+    fn person(&self, claims: &Map<String, Value>, hash: &[u8; 32]) -> Arc<str> {
+        let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
+        match subject {
+            Some(subject) => format!("{}\n{subject}", self.settings.issuer).into(),
+            None => {
+                let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("token {digits}").into()
+            }
+        }
+    }
+
+    /// Whether a token may be sent to this address to be exchanged: the identity provider's own, or one that the operator names. Whoever may
+    /// save an MCP server must not learn the tokens of its clients.
+    pub fn may_exchange_at(&self, url: &str) -> bool {
+        let place = |url: &str| {
+            let origin = Origin::parse(url.split(['?', '#']).next().unwrap_or_default(), true).ok()?;
+            Some((origin.tls, origin.host, origin.port))
+        };
+        let published = match &self.settings.keys {
+            JwksSource::Url(url) => Some(url.as_str()),
+            JwksSource::File(_) => None,
+        };
+        let named = self.settings.exchange_urls.iter().map(String::as_str);
+        let mut trusted = named.chain([self.settings.issuer.as_str()]).chain(published);
+        place(url).is_some_and(|wanted| trusted.any(|own| place(own).as_ref() == Some(&wanted)))
     }
 
     /// Whether a text claims to be a token for this gateway, whoever signed it: such a text is never a provider's key.
@@ -283,6 +316,7 @@ impl Tokens {
             role,
             defaults: defaults.as_ref().map(key_defaults).unwrap_or_default(),
             expires_at: Timestamp::from_second(time(claims, "exp").ok()??).ok(),
+            shown: None,
         })
     }
 }

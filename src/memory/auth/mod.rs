@@ -32,7 +32,7 @@ use client_keys::ClientKey;
 pub use client_keys::KEY_PROTOCOL;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-pub use identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey};
+pub use identity::{ClientIdentity, IdentityKind, KeyDefaults, LivingKey, ShownToken};
 use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};

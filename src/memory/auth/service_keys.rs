@@ -205,5 +205,6 @@ fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
             ..KeyDefaults::default()
         },
         expires_at: None,
+        shown: None,
     }
 }

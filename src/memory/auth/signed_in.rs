@@ -165,6 +165,7 @@ mod tests {
             workspace: None,
             write_roles: Vec::new(),
             organisation_roles: Vec::new(),
+            exchange_urls: Vec::new(),
         };
         settings.claims.scopes = Some("/realm_access/roles".to_owned());
         settings.claims.role = Some("/a~1b/c~0d".to_owned());

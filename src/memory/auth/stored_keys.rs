@@ -520,6 +520,7 @@ impl StoredKey {
                 ..KeyDefaults::from(&body.defaults)
             },
             expires_at: body.expires_at,
+            shown: None,
         };
         Some(Self {
             identity: Arc::new(identity),

@@ -16,14 +16,17 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use words::error::Error;
 
-/// Maximum number of credentials in each cache. Operators' and clients' are separate, so that no client can evict an
-/// operator's.
+/// Maximum number of credentials in each cache. Operators', clients' and persons' are separate, so that no client can evict
+/// an operator's.
 const MAX_ENTRIES: u64 = 1024;
 /// Credentials not used for this long are removed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
+/// The same of what is for one person alone: more of them, each for a shorter time.
+const MAX_PERSONS: u64 = 10_000;
+const PERSON_IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of requests of one exchange; reading a variable or a file counts as one.
 const MAX_REQUESTS: usize = 24;
 /// The timeout of a whole exchange.
@@ -34,6 +37,7 @@ pub struct CredentialCache {
     http: TokenHttpClient,
     operators: Cache<String, Arc<Slot>>,
     clients: Cache<String, Arc<Slot>>,
+    persons: Cache<String, Arc<Slot>>,
 }
 
 /// The cache entry of one token exchange.
@@ -56,14 +60,21 @@ pub struct FetchContext<'a> {
 
 impl CredentialCache {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        let cache = || Cache::builder().max_capacity(MAX_ENTRIES).time_to_idle(IDLE_TIMEOUT).build();
-        Self { http: TokenHttpClient::new(ca_file), operators: cache(), clients: cache() }
+        let cache =
+            |most: u64, idle: Duration| Cache::builder().max_capacity(most).time_to_idle(idle).build();
+        Self {
+            http: TokenHttpClient::new(ca_file),
+            operators: cache(MAX_ENTRIES, IDLE_TIMEOUT),
+            clients: cache(MAX_ENTRIES, IDLE_TIMEOUT),
+            persons: cache(MAX_PERSONS, PERSON_IDLE_TIMEOUT),
+        }
     }
 
     /// Drops the credentials that nobody used for long; otherwise only the next uses do.
     pub fn drop_expired(&self) {
         self.operators.run_pending_tasks();
         self.clients.run_pending_tasks();
+        self.persons.run_pending_tasks();
     }
 
     /// The credentials of `token_exchange`, from the cache or fetched now. With [`Refresh::Yes`] they should be
@@ -81,8 +92,10 @@ impl CredentialCache {
         if let Some(found) = without_exchange(&slot.cached, now) {
             return found;
         }
+        let began = Instant::now();
         let _guard = slot.refresh_lock.lock().await;
         // Another request may have fetched them, or failed, while this one waited.
+        let now = now + began.elapsed();
         if let Some(found) = without_exchange(&slot.cached, now) {
             return found;
         }
@@ -111,7 +124,11 @@ impl CredentialCache {
     }
 
     fn slot(&self, token_exchange: &dyn TokenExchange, by_operator: bool) -> Arc<Slot> {
-        let cache = if by_operator { &self.operators } else { &self.clients };
+        let cache = match by_operator {
+            _ if token_exchange.is_of_person() => &self.persons,
+            true => &self.operators,
+            false => &self.clients,
+        };
         cache.get_with(token_exchange.key(), Arc::default)
     }
 
@@ -123,6 +140,7 @@ impl CredentialCache {
         now: SystemTime,
         outcome: &str,
     ) -> Result<Credentials, Error> {
+        let began = Instant::now();
         let exchange = tokio::time::timeout(EXCHANGE_TIMEOUT, self.exchange(token_exchange, context, now));
         let timed_out =
             || Err(unusable_response(token_exchange, format!("no end within {EXCHANGE_TIMEOUT:?}")));
@@ -136,7 +154,8 @@ impl CredentialCache {
             }
             Err(error) => {
                 context.metrics.record_token_exchange("failed");
-                cached.record_failure(error.clone(), now);
+                // From its end on: one that hangs takes longer than it counts.
+                cached.record_failure(error.clone(), now + began.elapsed());
                 Err(error)
             }
         }

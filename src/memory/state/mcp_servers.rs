@@ -48,6 +48,11 @@ pub enum McpSyncStatus {
 }
 
 impl McpSync {
+    /// That of a server that is not synchronised, and why.
+    pub fn failed(why: &str, now: Instant) -> Self {
+        Self { error: Some(why.into()), ended: Some(now), ..Self::default() }
+    }
+
     pub fn status(&self) -> McpSyncStatus {
         match (&self.error, self.ended.is_some() && self.started.is_none()) {
             (_, false) => McpSyncStatus::Pending,

@@ -5,6 +5,7 @@
 use http::HeaderValue;
 use moka::sync::Cache;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,6 +17,9 @@ use words::api::mcp::era::McpEra;
 /// The most servers, and for how long after the last use of each.
 const MAX_SERVERS: u64 = 1024;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// The same of what is kept of a server for one person.
+const MAX_PERSONS: u64 = 4096;
+const PERSON_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long a list is used.
 pub const LIST_TIME_TO_LIVE: Duration = Duration::from_secs(60);
 /// How long a failure to list is remembered, so that a server that is down is not called by each list of all.
@@ -103,11 +107,21 @@ impl<T> McpFetch<T> {
 /// The place of what is found.
 type Found<T> = Arc<OnceCell<McpFetch<T>>>;
 
-/// What is kept of one server.
+/// What is kept of one server: for all clients, or for one person.
 #[derive(Debug, Default)]
 pub struct McpUpstream {
     session: Mutex<Found<Arc<McpSession>>>,
     lists: Mutex<Vec<(McpList, Found<McpItems>)>>,
+    /// The tools that are not as they were approved, by the last list that had each. Of a server that lists for persons those of all.
+    changed: Mutex<BTreeSet<String>>,
+}
+
+/// The tools of a server that are not as they were approved.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ChangedTools {
+    pub count: usize,
+    /// Those that the last list has shown to be so.
+    pub new: Vec<String>,
 }
 
 impl McpUpstream {
@@ -128,6 +142,20 @@ impl McpUpstream {
         if session.get().is_some_and(is_lost) {
             *session = Arc::default();
         }
+    }
+
+    /// Takes from a person's list which of its tools are not as they were approved. What it lacks, others may have.
+    pub fn note_changed(&self, listed: impl Iterator<Item = (String, bool)>) -> ChangedTools {
+        let mut changed = self.changed.lock();
+        let mut new = Vec::new();
+        for (name, is_changed) in listed {
+            if !is_changed {
+                changed.remove(&name);
+            } else if changed.insert(name.clone()) {
+                new.push(name);
+            }
+        }
+        ChangedTools { count: changed.len(), new }
     }
 
     /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
@@ -159,20 +187,28 @@ impl McpUpstream {
 #[derive(Debug)]
 pub struct McpSessions {
     servers: Cache<(Uuid, u64), Arc<McpUpstream>>,
+    /// Apart, so that no person evicts what is kept for all.
+    persons: Cache<(Uuid, u64, Arc<str>), Arc<McpUpstream>>,
     next_id: AtomicU64,
 }
 
 impl Default for McpSessions {
     fn default() -> Self {
         let servers = Cache::builder().max_capacity(MAX_SERVERS).time_to_idle(IDLE_TIMEOUT).build();
-        Self { servers, next_id: AtomicU64::new(1) }
+        let persons = Cache::builder().max_capacity(MAX_PERSONS).time_to_idle(PERSON_IDLE_TIMEOUT).build();
+        Self { servers, persons, next_id: AtomicU64::new(1) }
     }
 }
 
 impl McpSessions {
-    /// The server with this id and revision of its record.
+    /// The server with this id and revision of its record, as it is to all clients.
     pub fn of(&self, id: Uuid, revision: u64) -> Arc<McpUpstream> {
         self.servers.get_with((id, revision), Arc::default)
+    }
+
+    /// The same as it is to one person, who shares neither a session nor a list with others.
+    pub fn of_person(&self, id: Uuid, revision: u64, person: &Arc<str>) -> Arc<McpUpstream> {
+        self.persons.get_with((id, revision, Arc::clone(person)), Arc::default)
     }
 
     /// The id of the next request to a server: no two of a process are equal.
@@ -183,6 +219,7 @@ impl McpSessions {
     /// Drops what was not used for long.
     pub fn drop_expired(&self) {
         self.servers.run_pending_tasks();
+        self.persons.run_pending_tasks();
     }
 }
 
@@ -219,6 +256,37 @@ mod tests {
         upstream.session(now).set(McpFetch::new(now, now, Err("down".to_owned()))).unwrap();
         assert!(upstream.session(now + Duration::from_secs(4)).get().is_some());
         assert!(upstream.session(now + Duration::from_secs(5)).get().is_none());
+    }
+
+    #[test]
+    fn a_person_shares_with_no_other_and_with_no_other_version() {
+        let sessions = McpSessions::default();
+        let id = Uuid::from_u128(1);
+        let [ann, bob]: [Arc<str>; 2] = ["https://id.test\nann".into(), "https://id.test\nbob".into()];
+        let first = sessions.of_person(id, 1, &ann);
+        assert!(Arc::ptr_eq(&first, &sessions.of_person(id, 1, &"https://id.test\nann".into())));
+        for other in [
+            sessions.of_person(id, 1, &bob),
+            sessions.of_person(id, 2, &ann),
+            sessions.of_person(Uuid::from_u128(2), 1, &ann),
+            sessions.of(id, 1),
+        ] {
+            assert!(!Arc::ptr_eq(&first, &other));
+        }
+    }
+
+    #[test]
+    fn what_one_persons_list_lacks_stays_changed_for_others() {
+        let upstream = McpUpstream::default();
+        let note = |listed: &[(&str, bool)]| {
+            let found = listed.iter().map(|(name, is_changed)| ((*name).to_owned(), *is_changed));
+            let ChangedTools { count, new } = upstream.note_changed(found);
+            (count, new)
+        };
+        assert_eq!(note(&[("a", true), ("b", false)]), (1, vec!["a".to_owned()]));
+        assert_eq!(note(&[("b", true)]), (2, vec!["b".to_owned()]));
+        assert_eq!(note(&[("a", true)]), (2, Vec::new()));
+        assert_eq!(note(&[("a", false)]), (1, Vec::new()));
     }
 
     #[test]

@@ -42,9 +42,7 @@ pub(super) async fn call(run: &Run<'_>, listed: &Listed, call: &RoundCall) -> Ro
         Ok(found) => send(run, &mut ctx, &found, &message, &tool.function).await,
         // It was there when it was listed; nothing is sent, and nothing is recorded.
         Err(NotFound::Unknown) => RoundResult::error(format!("There is no tool {} any more.", tool.name)),
-        Err(NotFound::Unlisted(slug, _)) => {
-            RoundResult::error(format!("The MCP server {slug} cannot be used."))
-        }
+        Err(NotFound::Unlisted(error)) => RoundResult::error(error.message),
     }
 }
 

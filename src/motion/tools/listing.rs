@@ -36,9 +36,15 @@ impl Listed {
                 );
                 Error::invalid_request(at.clone(), message)
             })?;
+            if let Some(refusal) = catalog.refusal() {
+                return Err(refusal.with_param(at));
+            }
             let (items, failed) = catalog.items(&planner.engine, &ctx.snapshot, ItemKind::Tool).await;
             // A bundle may lack one of its servers.
             if items.is_empty() && !failed.is_empty() {
+                if let Some(error) = catalog.unauthorized(&planner.engine, &ctx.snapshot).await {
+                    return Err(error.with_param(at));
+                }
                 let message = format!("The tools of the MCP server {:?} cannot be listed.", entry.label);
                 return Err(Error::unreachable(message, failed.join("; ")).with_param(at));
             }

@@ -89,10 +89,7 @@ impl McpRequest<'_> {
         let id = self.message.id.as_ref().map_or("null", Json::get);
         match self.catalog.item(&self.gateway.engine, &ctx.snapshot, kind, name).await {
             Ok(found) => Ok(Ok(found)),
-            Err(NotFound::Unlisted(slug, why)) => {
-                let message = format!("The MCP server {slug} cannot be used.");
-                Err(Error::unreachable(message, why))
-            }
+            Err(NotFound::Unlisted(error)) => Err(error),
             Err(NotFound::Unknown) => {
                 let what = match kind {
                     ItemKind::Tool => "tool",

@@ -5,6 +5,7 @@
 
 mod call;
 mod complete;
+mod list;
 mod reply;
 mod search;
 
@@ -86,6 +87,9 @@ async fn respond(
         let slug = server.unwrap_or_default();
         Error::not_found(format!("There is no MCP server {slug:?} here that this key may use."))
     })?;
+    if let Some(refusal) = catalog.refusal().filter(|_| server.is_some()) {
+        return Err(refusal);
+    }
     // Clients of the other era read the status as the protocol has it.
     ctx.reply.hides_status = era == McpEra::Sessions;
     let request = McpRequest { gateway, message: &message, era, catalog };
@@ -93,10 +97,10 @@ async fn respond(
         "initialize" if era == McpEra::Sessions => request.initialize(),
         "server/discover" if era == McpEra::Stateless => request.discover(),
         "ping" if era == McpEra::Sessions => McpReply::Result("{}".to_owned()),
-        "tools/list" => request.list(ctx, ItemKind::Tool).await,
-        "prompts/list" => request.list(ctx, ItemKind::Prompt).await,
-        "resources/list" => request.list(ctx, ItemKind::Resource).await,
-        "resources/templates/list" => request.list(ctx, ItemKind::Template).await,
+        "tools/list" => list::list(&request, ctx, ItemKind::Tool).await?,
+        "prompts/list" => list::list(&request, ctx, ItemKind::Prompt).await?,
+        "resources/list" => list::list(&request, ctx, ItemKind::Resource).await?,
+        "resources/templates/list" => list::list(&request, ctx, ItemKind::Template).await?,
         "tools/call" => return request.call(session, ctx, ItemKind::Tool).await,
         "prompts/get" => return request.call(session, ctx, ItemKind::Prompt).await,
         "resources/read" => return request.call(session, ctx, ItemKind::Resource).await,
@@ -161,26 +165,6 @@ impl McpRequest<'_> {
             self.capabilities(),
             own_info()
         ))
-    }
-
-    /// What of all servers the client may use. A server that cannot be listed is left out, and named in `x-gateway-warnings`.
-    async fn list(&self, ctx: &mut RequestContext, kind: ItemKind) -> McpReply {
-        let engine = &self.gateway.engine;
-        let (items, failed) = self.catalog.items(engine, &ctx.snapshot, kind).await;
-        ctx.reply.warnings.extend(failed);
-        let name = match kind {
-            ItemKind::Tool => "tools",
-            ItemKind::Prompt => "prompts",
-            ItemKind::Resource => "resources",
-            ItemKind::Template => "resourceTemplates",
-        };
-        let cached = match self.era {
-            McpEra::Stateless => format!(",\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\""),
-            McpEra::Sessions => String::new(),
-        };
-        let is_searched = kind == ItemKind::Tool && search::is_searched(self, ctx, items.len());
-        let items = if is_searched { search::definitions() } else { items };
-        McpReply::Result(format!("{{\"{name}\":[{}]{cached}}}", items.join(",")))
     }
 
     /// As JSON. Tools always: a client that finds none here would list none later either.

@@ -29,6 +29,8 @@ pub struct Jwt {
     pub write_roles: Vec<&'static str>,
     /// Tokens with one of these roles that name no workspace act for the organisation.
     pub organisation_roles: Vec<&'static str>,
+    /// Where tokens may be sent to be exchanged, beside the hosts of `issuer` and of the keys.
+    pub exchange_urls: Vec<String>,
 }
 
 /// Where the provider's public keys are: a JSON Web Key Set.
@@ -87,6 +89,9 @@ impl Jwt {
             "Tokens with one of these roles that name no workspace act for the organisation. Default: none.";
         let of_organisation =
             table.get("organisation_roles", list(ORGANISATION_ROLES, "A role of tokens."), of_organisation);
+        let exchanges = "Token endpoints, beside those at the hosts of issuer and jwks_url, to which MCP servers with auth_type \
+                         token_exchange may have tokens of clients sent. Scheme, host and port count. Default: none.";
+        let exchange_urls = table.get("exchange_urls", list(URL, "A token endpoint."), exchanges);
         let has_url = table.at("jwks_url").is_some();
         if has_url && file.is_some() {
             table.problem("jwks_url", "give jwks_url or jwks_file, not both");
@@ -102,6 +107,7 @@ impl Jwt {
             workspace,
             write_roles: write_roles.unwrap_or_default(),
             organisation_roles: of_organisation.unwrap_or_default(),
+            exchange_urls: exchange_urls.unwrap_or_default(),
         })
     }
 }

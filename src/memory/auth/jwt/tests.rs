@@ -108,6 +108,46 @@ fn a_good_token_becomes_the_identity_of_its_claims() {
 }
 
 #[test]
+fn a_person_is_the_issuer_and_the_subject_alone() {
+    let provider = Provider::new();
+    let tokens = provider.tokens("");
+    let header = json!({"alg": "EdDSA", "kid": "ed"});
+    let person = |more: Value| {
+        let mut all = claims();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let token = provider.sign(&header, &all);
+        let shown = tokens.verify(&token, &team, at(NOW)).unwrap().shown.clone().unwrap();
+        assert_eq!(shown.text.expose(), token);
+        shown.person
+    };
+    let first = person(json!({"sub": "1", "email_id": "ann"}));
+    assert_eq!(first, person(json!({"sub": "1", "email_id": "bob", "jti": "2"})));
+    assert_ne!(first, person(json!({"sub": "2", "email_id": "ann"})));
+    // Users may write other claims themselves: without a subject a token is nobody else's.
+    let alone = person(json!({"sub": null, "email_id": "1"}));
+    assert_ne!(alone, first);
+    assert_ne!(alone, person(json!({"sub": null, "email_id": "1", "jti": "3"})));
+}
+
+#[test]
+fn tokens_are_exchanged_where_the_settings_allow_it() {
+    let tokens = Tokens::new(jwt_settings(", exchange_urls: ['https://sts.example.net:8443/token']"));
+    for (url, is_open) in [
+        ("https://id.example.com/oauth/token", true),
+        ("https://ID.example.com:443/other?x=1", true),
+        ("https://sts.example.net:8443/any", true),
+        ("https://sts.example.net/token", false),
+        ("http://id.example.com/oauth/token", false),
+        ("https://id.example.com.evil.example/token", false),
+        ("https://id.example.com@evil.example/token", false),
+        ("https://evil.example/https://id.example.com/", false),
+        ("", false),
+    ] {
+        assert_eq!(tokens.may_exchange_at(url), is_open, "{url}");
+    }
+}
+
+#[test]
 fn rsa_tokens_count_with_long_keys_and_their_own_algorithm() {
     let golden: Value = serde_json::from_str(include_str!("../../../../tests/golden/jwt/rsa.json")).unwrap();
     let tokens = Tokens::new(jwt_settings(""));

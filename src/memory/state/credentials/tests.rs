@@ -151,7 +151,7 @@ async fn a_failure_is_cached_during_the_backoff() {
     assert_eq!(fixture.get(1).await.unwrap_err().message, error.message);
     assert_eq!(fixture.request_count(), 2);
     fixture.status.store(200, Ordering::SeqCst);
-    assert_eq!(fixture.get(2).await.unwrap(), token("t4", Refresh::No));
+    assert_eq!(fixture.get(3).await.unwrap(), token("t4", Refresh::No));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::net::outbound::origin::Origin;
 use crate::store::{Catalog, Record, Store};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use knowledge::provider::client_credentials::ClientCredentials;
+use knowledge::provider::subject_exchange::{ACCESS_TOKEN, SubjectExchange};
 use knowledge::provider::token_exchange::TokenExchange;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -34,6 +35,8 @@ pub struct StoredMcpServer {
     pub headers: HeaderMap,
     /// How the gateway signs in there, beside the headers.
     pub sign_in: Option<Arc<dyn TokenExchange>>,
+    /// How tokens of clients are exchanged for those that it takes. Only clients that show one may use it.
+    pub exchange: Option<Arc<SubjectExchange>>,
     pub access: McpAccess,
     /// Of one that is an API: its tools. No MCP is spoken with it.
     pub api: Option<StoredApi>,
@@ -95,6 +98,24 @@ fn sign_in(oauth: Option<&Value>, url: &str) -> Option<Arc<dyn TokenExchange>> {
     }))
 }
 
+/// The exchange of clients' tokens of a record. `url`: the server's, for which its tokens are where nothing else is said.
+fn exchange(record: &Record, settings: Option<&Value>, url: &str) -> Option<Arc<SubjectExchange>> {
+    let text = |name: &str| settings?.get(name)?.as_str().map(str::to_owned);
+    let filled = |name: &str| text(name).filter(|text| !text.is_empty());
+    Some(Arc::new(SubjectExchange {
+        owner: format!("{} {}", record.id, record.revision),
+        token_url: text("token_url")?,
+        client_id: text("client_id")?,
+        client_secret: filled("client_secret").map(Secret::new),
+        secret_in_form: text("client_secret_in").as_deref() == Some("form"),
+        audience: filled("audience"),
+        resource: text("resource").or_else(|| Some(url.to_owned())).filter(|resource| !resource.is_empty()),
+        scope: filled("scope"),
+        requested_token_type: filled("requested_token_type"),
+        subject_token_type: filled("subject_token_type").unwrap_or_else(|| ACCESS_TOKEN.to_owned()),
+    }))
+}
+
 /// The approved definitions of a record, if its `access` wants some.
 fn approved(body: &Map<String, Value>) -> Option<HashMap<Box<str>, DefinitionHash>> {
     let is_wanted =
@@ -150,7 +171,8 @@ pub(super) fn compile_mcp_server(
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let custom_oauth = body.get("configurations").and_then(|configurations| configurations.get("oauth"));
+    let configured =
+        |name: &str| body.get("configurations").and_then(|configurations| configurations.get(name));
     let access = McpAccess::read(body.get("access"), catalog)?;
     let api = read_api(&body).transpose().map_err(|problems| {
         let first = problems.first().map(|problem| format!("{} {}", problem.path, problem.message));
@@ -163,7 +185,8 @@ pub(super) fn compile_mcp_server(
         url: url.to_owned(),
         origin,
         headers,
-        sign_in: sign_in(custom_oauth, url),
+        sign_in: sign_in(configured("oauth"), url),
+        exchange: exchange(record, configured("token_exchange"), url),
         access,
         api: api.map(StoredApi::new),
         prices: prices(&body),

@@ -78,6 +78,9 @@ pub async fn call_mcp(
     ctx: &mut RequestContext,
     call: &McpCall<'_>,
 ) -> Result<McpAnswer, Error> {
+    if let Some(refusal) = call.peer.refusal() {
+        return Err(refusal);
+    }
     name_client(ctx, call.headers)?;
     ctx.api.operation = Operation::McpCall;
     ctx.record.named.model = Some(label(call));
@@ -85,7 +88,8 @@ pub async fn call_mcp(
     let label = label(call);
     let tool =
         call.named.filter(|_| call.kind == ItemKind::Tool).map(|(_, own_name)| (own_name, label.as_str()));
-    let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace(), tool)?);
+    let exchange = call.peer.token_exchange();
+    let config = Arc::new(compile_mcp(&snapshot, &call.peer.server, ctx.workspace(), tool, exchange)?);
     if let Some(refused) = refuse_arguments(ctx, call)? {
         return Ok(refused);
     }
@@ -95,10 +99,11 @@ pub async fn call_mcp(
         let session = tokio::select! {
             biased;
             _ = leaves.wait_for(|leaves| *leaves) => return Err(Error::client_closed()),
-            session = call.peer.session(&planner.engine, &snapshot) => session.map_err(|why| {
-                let slug = &call.peer.server.slug;
-                Error::unreachable(format!("The MCP server {slug} cannot be used."), why)
-            })?,
+            session = call.peer.session(&planner.engine, &snapshot) => session,
+        };
+        let session = match session {
+            Ok(session) => session,
+            Err(why) => return Err(call.peer.unusable(&planner.engine, &snapshot, why).await),
         };
         let answer = send(planner, ctx, call, &config, &session, !is_held).await?;
         let is_lost = answer.header.status == StatusCode::NOT_FOUND && session.id.is_some();

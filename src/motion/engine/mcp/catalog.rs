@@ -19,6 +19,7 @@ use std::time::Duration;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::names;
 use words::api::mcp::param_headers::{MARK, param_headers};
+use words::error::Error;
 use words::json::Json;
 use words::json::write::ObjectWriter;
 
@@ -59,12 +60,12 @@ impl FoundItem {
 }
 
 /// Why there is nothing of a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum NotFound {
     /// There is none, or the client may not use it.
     Unknown,
-    /// The server that may have it cannot be listed: its slug, and why.
-    Unlisted(String, String),
+    /// The server that may have it cannot be listed.
+    Unlisted(Error),
 }
 
 /// The servers that a client sees.
@@ -140,7 +141,7 @@ impl McpCatalog {
             // Two with one name would be one to clients: the first counts.
             let part = names::server_part(&server.slug);
             let is_first = peers.iter().all(|peer| names::server_part(&peer.server.slug) != part);
-            let peer = McpPeer::new(engine, server, granted);
+            let peer = McpPeer::new(engine, server, granted, ctx.record.client.as_deref(), &ctx.snapshot);
             let peer = match within.flatten() {
                 Some(within) => peer.within(within),
                 None => peer,
@@ -150,6 +151,23 @@ impl McpCatalog {
             }
         }
         (only.is_none() || !peers.is_empty()).then_some(Self { peers, is_prefixed: one.is_none() })
+    }
+
+    /// Why the client can use no server of it, which `access` would allow.
+    pub fn refusal(&self) -> Option<Error> {
+        let mut refusals = self.peers.iter().map(McpPeer::refusal);
+        let first = refusals.next()??;
+        refusals.all(|refusal| refusal.is_some()).then_some(first)
+    }
+
+    /// Why there is no token of a server for the client, where that is why nothing of it was listed.
+    pub async fn unauthorized(&self, engine: &Engine, snapshot: &Arc<SettingsSnapshot>) -> Option<Error> {
+        for peer in &self.peers {
+            if let Some(error) = peer.unauthorized(engine, snapshot).await {
+                return Some(error);
+            }
+        }
+        None
     }
 
     /// Whether it is of several servers: of all, or of a bundle.
@@ -174,13 +192,15 @@ impl McpCatalog {
         snapshot: &Arc<SettingsSnapshot>,
         kind: ItemKind,
     ) -> (Vec<String>, Vec<String>) {
-        let open = self.peers.iter().filter(|peer| !peer.rules(kind.access()).is_empty());
+        let allowed = self.peers.iter().filter(|peer| !peer.rules(kind.access()).is_empty());
+        let (open, closed): (Vec<&McpPeer>, Vec<&McpPeer>) =
+            allowed.partition(|peer| peer.refusal().is_none());
         let purpose = self.purpose(false);
-        let lists = open.map(async |peer| {
+        let lists = open.into_iter().map(async |peer| {
             (peer, peer.items(engine, snapshot, kind.list(), LIST_TIME_TO_LIVE, purpose).await)
         });
         let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let mut failed = Vec::new();
+        let mut failed: Vec<String> = closed.into_iter().map(McpPeer::closed_warning).collect();
         for (peer, list) in join_all(lists).await {
             match list {
                 Ok(items) => {
@@ -212,8 +232,12 @@ impl McpCatalog {
                 || names::server_of(name) == Some(&*names::server_part(&peer.server.slug));
             is_of && !peer.rules(kind.access()).is_empty()
         };
-        let mut peers: Vec<&McpPeer> = self.peers.iter().filter(is_possible).collect();
-        let mut unlisted = None;
+        let possible = self.peers.iter().filter(is_possible);
+        let (mut peers, closed): (Vec<&McpPeer>, Vec<&McpPeer>) =
+            possible.partition(|peer| peer.refusal().is_none());
+        // A URI says nothing of its server: those that the client cannot use are passed over.
+        let closed = closed.first().filter(|_| kind.is_named()).and_then(|peer| peer.refusal());
+        let mut unlisted = closed.map(NotFound::Unlisted);
         for max_age in [LIST_TIME_TO_LIVE, MISS_AGE] {
             // At once, so that servers that hang are waited for together; each is asked again only where it has answered.
             let purpose = self.purpose(kind.is_named());
@@ -229,9 +253,10 @@ impl McpCatalog {
                         }
                         listed.push(peer);
                     }
-                    Err(why) => {
-                        unlisted.get_or_insert(NotFound::Unlisted(peer.server.slug.clone(), why));
+                    Err(why) if unlisted.is_none() => {
+                        unlisted = Some(NotFound::Unlisted(peer.unusable(engine, snapshot, why).await));
                     }
+                    Err(_) => {}
                 }
             }
             peers = listed;

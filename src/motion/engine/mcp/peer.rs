@@ -2,14 +2,14 @@
 //!
 //! Bounded in time, bytes and pages. The address is checked as a custom host is, before each connection; redirects are not followed.
 
+use super::sign_in::SignIn;
 use crate::engine::Engine;
-use crate::engine::credentials::cached_or_fetched;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use knowledge::provider::key::bearer;
-use knowledge::provider::token_exchange::Credentials;
+use knowledge::provider::token_exchange::TokenExchange;
+use memory::auth::ClientIdentity;
 use memory::net::outbound::side_http::SideRequest;
 use memory::state::mcp_sessions::{
-    ListPurpose, McpFetch, McpItem, McpItems, McpList, McpSession, McpUpstream,
+    ChangedTools, ListPurpose, McpFetch, McpItem, McpItems, McpList, McpSession, McpUpstream,
 };
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
@@ -26,6 +26,7 @@ use words::api::mcp::era::{
 };
 use words::api::mcp::reply::{McpReply, member};
 use words::api::mcp::stream::ServerRequest;
+use words::error::Error;
 use words::json::Json;
 
 /// How long a server may take for one request of the gateway's own.
@@ -76,12 +77,79 @@ pub struct McpPeer {
     granted: GrantedSets,
     /// What of that is in the bundle that the client uses.
     within: Option<Arc<Narrowing>>,
+    sign_in: SignIn,
 }
 
 impl McpPeer {
-    pub fn new(engine: &Engine, server: Arc<StoredMcpServer>, granted: GrantedSets) -> Self {
-        let upstream = engine.shared.mcp_sessions.of(server.id, server.revision);
-        Self { server, upstream, granted, within: None }
+    /// `client`: for whom it is called.
+    pub fn new(
+        engine: &Engine,
+        server: Arc<StoredMcpServer>,
+        granted: GrantedSets,
+        client: Option<&ClientIdentity>,
+        snapshot: &SettingsSnapshot,
+    ) -> Self {
+        let sign_in = SignIn::of(&server, client, snapshot);
+        let sessions = &engine.shared.mcp_sessions;
+        let upstream = match &sign_in {
+            SignIn::Person(person, _) => sessions.of_person(server.id, server.revision, person),
+            _ => sessions.of(server.id, server.revision),
+        };
+        Self { server, upstream, granted, within: None, sign_in }
+    }
+
+    /// Why nothing of it can be used for the client, whatever `access` allows.
+    pub fn refusal(&self) -> Option<Error> {
+        self.sign_in.refusal(&self.server.slug)
+    }
+
+    /// What is said of it where several servers are listed, and it is not.
+    pub(super) fn closed_warning(&self) -> String {
+        let why = match self.sign_in {
+            SignIn::NoToken => " without a token of the identity provider",
+            _ => "",
+        };
+        format!("{}: not listed{why}", self.server.slug)
+    }
+
+    /// Why there is no token for the client, where it is one of the client's own that is missing.
+    pub async fn unauthorized(&self, engine: &Engine, snapshot: &Arc<SettingsSnapshot>) -> Option<Error> {
+        match &self.sign_in {
+            SignIn::Headers | SignIn::Own(_) => None,
+            // A failure is remembered for a moment, so that nothing is sent again.
+            _ => self.token(engine, snapshot).await.err(),
+        }
+    }
+
+    /// The error of a client whose server could not be listed, or opened. Where there is no token for the client, it says so; else why is for
+    /// the log.
+    pub(super) async fn unusable(
+        &self,
+        engine: &Engine,
+        snapshot: &Arc<SettingsSnapshot>,
+        why: String,
+    ) -> Error {
+        let unauthorized = self.unauthorized(engine, snapshot).await;
+        unauthorized.unwrap_or_else(|| {
+            Error::unreachable(format!("The MCP server {} cannot be used.", self.server.slug), why)
+        })
+    }
+
+    /// The header with the token for its client, where one is sent.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn token(
+        &self,
+        engine: &Engine,
+        snapshot: &Arc<SettingsSnapshot>,
+    ) -> Result<Option<HeaderValue>, Error> {
+        self.sign_in.header(engine, snapshot, &self.server.slug).await
+    }
+
+    /// What must be fetched before a call can be sent.
+    pub(super) fn token_exchange(&self) -> Option<Arc<dyn TokenExchange>> {
+        self.sign_in.exchange().cloned()
     }
 
     /// The same, of which only what is in a bundle may be used.
@@ -104,6 +172,9 @@ impl McpPeer {
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
     ) -> Result<Arc<McpSession>, String> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal.message);
+        }
         let cell = self.upstream.session(Instant::now());
         let opening = cell.get_or_init(|| async {
             let began = Instant::now();
@@ -128,8 +199,14 @@ impl McpPeer {
         let cell = self.upstream.list(list, max_age, purpose, Instant::now());
         let fetching = cell.get_or_init(|| async {
             let began = Instant::now();
-            let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
-            let fetched = fetched.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+            // A token endpoint has a time of its own, and how that ends is remembered: what is cut off would be tried again.
+            let fetched = match self.unauthorized(engine, snapshot).await {
+                Some(error) => Err(self.note_unlisted(error.to_string())),
+                None => {
+                    let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
+                    fetched.unwrap_or_else(|_| Err("it takes too long".to_owned()))
+                }
+            };
             McpFetch::new(began, Instant::now(), fetched)
         });
         fetching.await.found.clone()
@@ -161,11 +238,12 @@ impl McpPeer {
         {
             self.note_changed(engine, items);
         }
-        found.map_err(|error| {
-            let why = error.message();
-            log::info!(target: "turnpike", "the MCP server {} cannot be listed: {why}", self.server.slug);
-            why
-        })
+        found.map_err(|error| self.note_unlisted(error.message()))
+    }
+
+    fn note_unlisted(&self, why: String) -> String {
+        log::info!(target: "turnpike", "the MCP server {} cannot be listed: {why}", self.server.slug);
+        why
     }
 
     /// Says which tools are not as they were approved.
@@ -176,10 +254,25 @@ impl McpPeer {
         let name = |item: &McpItem| member(&item.text, "name")?.text().map(Cow::into_owned);
         let is_changed =
             |item: &McpItem, name: &str| self.server.approval(name, || item.hash()) == Approval::Changed;
-        let changed = items.iter().filter_map(|item| name(item).filter(|name| is_changed(item, name)));
-        let changed: Vec<String> = changed.collect();
+        let listed = items.iter().filter_map(|item| {
+            let name = name(item)?;
+            let is_changed = is_changed(item, &name);
+            Some((name, is_changed))
+        });
+        let (total, changed): (usize, Vec<String>) = match &self.sign_in {
+            // What this person's list lacks, another one's may have.
+            SignIn::Person(..) => {
+                let of_all = engine.shared.mcp_sessions.of(self.server.id, self.server.revision);
+                let ChangedTools { count, new } = of_all.note_changed(listed);
+                (count, new)
+            }
+            _ => {
+                let changed: Vec<String> = listed.filter(|(_, is)| *is).map(|(name, _)| name).collect();
+                (changed.len(), changed)
+            }
+        };
         let slug = &self.server.slug;
-        engine.shared.metrics.set_changed_tools(slug, changed.len());
+        engine.shared.metrics.set_changed_tools(slug, total);
         if !changed.is_empty() {
             let names: Vec<String> = changed.iter().take(MAX_NOTED).map(|name| format!("{name:?}")).collect();
             let names = names.join(", ");
@@ -373,13 +466,9 @@ impl McpPeer {
     ) -> Result<(HeaderMap, Vec<u8>), ExchangeError> {
         let mut headers = session_headers(session, method, None);
         headers.extend(self.server.headers.clone());
-        if let Some(sign_in) = &self.server.sign_in {
-            let token = cached_or_fetched(&engine.shared, snapshot, Arc::clone(sign_in), false).await;
-            let token = token.map_err(|why| ExchangeError::Failed(why.to_string()))?;
-            if let Credentials::Bearer(token) = token {
-                let value = bearer(&token).map_err(|why| ExchangeError::Failed(why.to_string()))?;
-                headers.insert(header::AUTHORIZATION, value);
-            }
+        let token = self.token(engine, snapshot).await;
+        if let Some(token) = token.map_err(|why| ExchangeError::Failed(why.to_string()))? {
+            headers.insert(header::AUTHORIZATION, token);
         }
         let request = SideRequest {
             method: Method::POST,
@@ -395,8 +484,8 @@ impl McpPeer {
         match response.status {
             200..=299 => Ok((response.headers, response.body)),
             status => {
-                if let Some(sign_in) = self.server.sign_in.as_deref().filter(|_| status == 401) {
-                    engine.shared.credentials.invalidate(sign_in, false, SystemTime::now());
+                if let Some(exchange) = self.sign_in.exchange().filter(|_| status == 401) {
+                    engine.shared.credentials.invalidate(&**exchange, false, SystemTime::now());
                 }
                 Err(ExchangeError::Status(status))
             }
