@@ -116,6 +116,7 @@ mod logged_costs;
 mod logs;
 mod max_connections;
 mod mcp_exchange;
+mod mcp_exchange_saved;
 mod mcp_gateway;
 mod mcp_rules;
 mod mcp_servers;

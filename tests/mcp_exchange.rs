@@ -5,9 +5,11 @@
 
 use crate::support::Gateway;
 use crate::support::client::{client, new_trace};
-use crate::support::mcp_client::{ALL, Got, call, post};
+use crate::support::mcp_client::{ALL, SETTINGS, call, old};
 use crate::support::mcp_fake::http;
-use crate::support::mcp_persons::{Issuer, PLAIN, PersonServer, field, fields, good};
+use crate::support::mcp_persons::{
+    Issuer, PLAIN, PersonServer, by, called, field, fields, good, refused, save,
+};
 use crate::support::provider::Provider;
 use crate::support::round_models::call as model_call;
 use crate::support::round_models::{chat, chat_model};
@@ -16,35 +18,6 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-
-/// Saves the server `crm`. `more`: members of its `token_exchange`.
-async fn save(gateway: &Gateway, issuer: &Issuer, server: &PersonServer, more: &Value) {
-    let mut exchange =
-        json!({"token_url": issuer.url(), "client_id": "gw", "client_secret": "very-secret-1"});
-    exchange.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let object = json!({"name": "crm", "slug": "crm", "url": server.url(), "access": ALL(), "auth_type": "token_exchange",
-        "configurations": {"token_exchange": exchange}});
-    gateway.create("/v1/mcp-servers", &object).await;
-}
-
-/// A request of a client with this key or token.
-async fn by(gateway: &Gateway, key: &str, path: &str, method: &str, params: Value) -> Got {
-    let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    let bearer = format!("Bearer {key}");
-    post(gateway, path, &[("authorization", &bearer), ("mcp-protocol-version", "2025-06-18")], text).await
-}
-
-/// What a tool's call says.
-async fn called(gateway: &Gateway, token: &str, tool: &str) -> String {
-    let got = by(gateway, token, "/mcp", "tools/call", call(tool, json!({}))).await;
-    got.result()["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{}", got.body)).to_owned()
-}
-
-/// The message of the error of a call.
-async fn refused(gateway: &Gateway, token: &str) -> String {
-    let got = by(gateway, token, "/mcp", "tools/call", call("crm__echo", json!({}))).await;
-    got.body["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {}", got.body)).to_owned()
-}
 
 #[tokio::test]
 async fn the_clients_token_is_exchanged_and_never_reaches_the_server() {
@@ -188,6 +161,28 @@ async fn clients_without_a_token_learn_what_to_do() {
             && issuer.exchanges().is_empty()
             && provider.received().is_empty()
     );
+}
+
+/// The same where the port demands no key, and no identity provider is named.
+#[tokio::test]
+async fn clients_of_an_open_port_learn_the_same() {
+    let issuer = Issuer::start().await;
+    let server = PersonServer::start().await;
+    let gateway = Gateway::start(SETTINGS);
+    save(&gateway, &issuer, &server, &json!({})).await;
+    assert!(old(&gateway, "/mcp", "tools/list", json!({})).await.names("tools").is_empty());
+    let got = old(&gateway, "/mcp", "tools/call", call("crm__echo", json!({}))).await;
+    assert!(
+        got.body["error"]["message"].as_str().unwrap().contains("in the name of a person"),
+        "{}",
+        got.body
+    );
+    // A token that nobody verifies is no token.
+    let got =
+        by(&gateway, &issuer.token("ann", &json!({})), "/mcp", "tools/call", call("crm__echo", json!({})))
+            .await;
+    assert!(got.body["error"]["message"].is_string(), "{}", got.body);
+    assert!(server.provider.received().is_empty() && issuer.exchanges().is_empty());
 }
 
 /// A chat of a client with this key or token.
@@ -359,135 +354,6 @@ async fn a_token_endpoint_that_hangs_is_given_up() {
     assert_eq!(issuer.exchanges().len(), 1, "the failure is remembered");
 }
 
-#[tokio::test]
-async fn what_is_saved_is_checked_masked_and_stays_with_its_hosts() {
-    let issuer = Issuer::start().await;
-    let server = PersonServer::start().await;
-    let gateway = issuer.gateway("    exchange_urls: ['https://sts.example.net']\n");
-    save(&gateway, &issuer, &server, &json!({"client_secret_in": "form", "audience": "crm"})).await;
-    let path = "/v1/mcp-servers/crm";
-    let shown = gateway.read(path).await;
-    let wanted = json!({"token_url": issuer.url(), "client_id": "gw", "client_secret": "*****", "client_secret_in": "form", "audience": "crm"});
-    assert_eq!(
-        (&shown["auth_type"], &shown["configurations"]["token_exchange"]),
-        (&json!("token_exchange"), &wanted)
-    );
-    let put = async |body: Value| {
-        let response = gateway.control(Method::PUT, path).json(&body).send().await.unwrap();
-        let status = response.status().as_u16();
-        let error: Value = response.json().await.unwrap();
-        (status, error["error"]["param"].as_str().unwrap_or_default().to_owned())
-    };
-    let with = |name: &str, value: Value| {
-        let mut exchange = wanted.clone();
-        exchange[name] = value;
-        json!({"configurations": {"token_exchange": exchange}})
-    };
-    let at = |name: &str| (400, format!("configurations.token_exchange{name}"));
-    // The mask keeps the secret where it is, and nowhere else.
-    assert_eq!(put(with("scope", json!("read"))).await.0, 200);
-    assert_eq!(called(&gateway, &issuer.token("ann", &json!({})), "crm__echo").await, "ann called echo");
-    assert_eq!(field(&issuer.exchanges()[0], "client_secret"), "very-secret-1");
-    assert_eq!(put(with("token_url", json!("https://sts.example.net/token"))).await, at(".client_secret"));
-    assert_eq!(put(json!({"url": "http://127.0.0.1:1/mcp"})).await, at(".client_secret"));
-    assert_eq!(put(with("client_secret", json!(""))).await, at(".client_secret"));
-    // Clients' tokens go where the settings say.
-    let elsewhere = json!({"token_url": "https://evil.example/token", "client_id": "gw"});
-    assert_eq!(put(json!({"configurations": {"token_exchange": elsewhere}})).await, at(".token_url"));
-    let plain = json!({"token_url": "http://sts.example.net/token", "client_id": "gw"});
-    assert_eq!(
-        put(json!({"configurations": {"token_exchange": plain}})).await.1,
-        "configurations.token_exchange.token_url"
-    );
-    let public = json!({"token_url": "https://sts.example.net/token", "client_id": "gw"});
-    assert_eq!(put(json!({"configurations": {"token_exchange": public}})).await.0, 200);
-    let both = json!({"token_exchange": public, "oauth": {"token_url": "https://sts.example.net/token", "client_id": "a", "client_secret": "b"}});
-    assert_eq!(put(json!({"configurations": both})).await, at(""));
-    let header = json!({"token_exchange": public, "custom_headers": {"authorization": "Bearer x"}});
-    assert_eq!(
-        put(json!({"configurations": header})).await,
-        (400, "configurations.custom_headers.authorization".to_owned())
-    );
-    assert_eq!(put(json!({"auth_type": "token_exchange", "configurations": {}})).await, at(""));
-    assert_eq!(
-        put(json!({"auth_type": "headers", "configurations": {"token_exchange": public}})).await.1,
-        "auth_type"
-    );
-    assert_eq!(put(json!({"auth_type": "none"})).await.0, 200);
-    assert_eq!(gateway.read(path).await["configurations"], json!({"custom_headers": {}}));
-    let audited = gateway.read("/v1/audit-logs").await.to_string();
-    assert!(audited.contains("token_exchange") && !audited.contains("very-secret"), "{audited}");
-}
-
-#[tokio::test]
-async fn the_control_api_calls_in_the_name_of_a_person_or_not_at_all() {
-    let issuer = Issuer::start().await;
-    let server = PersonServer::start().await;
-    let gateway = issuer.gateway("");
-    save(&gateway, &issuer, &server, &json!({})).await;
-    let token = issuer.token("ann", &json!({}));
-    let path = "/v1/mcp-servers/crm";
-    let metadata = gateway.read(&format!("{path}/metadata")).await;
-    assert_eq!(metadata["sync_status"], "failed", "{metadata}");
-    assert!(
-        metadata["sync_error"].as_str().unwrap().starts_with("nothing is called without a person"),
-        "{metadata}"
-    );
-    let tested =
-        async |call: reqwest::RequestBuilder| -> Value { call.send().await.unwrap().json().await.unwrap() };
-    let by_key = tested(gateway.control(Method::POST, &format!("{path}/test"))).await;
-    assert_eq!((&by_key["success"], &by_key["status_code"]), (&json!(false), &Value::Null), "{by_key}");
-    assert!(by_key["error"].as_str().unwrap().contains("Send a token of the identity provider"), "{by_key}");
-    let listed = gateway.control(Method::GET, &format!("{path}/tools")).send().await.unwrap();
-    assert_eq!(listed.status(), 403);
-    assert!(server.provider.received().is_empty() && issuer.exchanges().is_empty());
-    let control = |method: Method, way: &str| {
-        client().request(method, format!("{}{path}/{way}", gateway.control_url())).bearer_auth(&token)
-    };
-    let by_person = tested(control(Method::POST, "test")).await;
-    assert_eq!(
-        (&by_person["success"], &by_person["server_name"]),
-        (&json!(true), &json!("of ann")),
-        "{by_person}"
-    );
-    let tools = tested(control(Method::GET, "tools")).await;
-    let names: Vec<&str> =
-        tools["data"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["echo", "only_ann"], "{tools}");
-}
-
-/// An approval is of a definition, and one person's list is not all there is.
-#[tokio::test]
-async fn approvals_of_one_persons_list_leave_those_of_others() {
-    let issuer = Issuer::start().await;
-    let server = PersonServer::start().await;
-    let gateway = issuer.gateway("    write_roles: [admin]\n");
-    save(&gateway, &issuer, &server, &json!({})).await;
-    let path = "/v1/mcp-servers/crm";
-    let access = json!({"access": {"tools": {"allow": ["only_*"]}, "approved_only": true}});
-    assert_eq!(gateway.control(Method::PUT, path).json(&access).send().await.unwrap().status(), 200);
-    let scopes = json!({"role": "admin", "scope": "mcp.invoke mcp_servers.read mcp_servers.update"});
-    let tokens = ["ann", "bob"].map(|name| issuer.token(name, &scopes));
-    for token in &tokens {
-        assert!(by(&gateway, token, "/mcp", "tools/list", json!({})).await.names("tools").is_empty());
-        let approve =
-            client().post(format!("{}{path}/tools/approve", gateway.control_url())).bearer_auth(token);
-        let response = approve.json(&json!({"all": true})).send().await.unwrap();
-        assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
-    }
-    for (token, name) in tokens.iter().zip(["crm__only_ann", "crm__only_bob"]) {
-        assert_eq!(by(&gateway, token, "/mcp", "tools/list", json!({})).await.names("tools"), [name]);
-    }
-    // `echo` of ann and bob differ, so that the approval of the one is a change to the other, whoever lists last.
-    let changed = "turnpike_mcp_changed_tools{server=\"crm\"}";
-    assert_eq!(gateway.metric(changed).await, Some(0.0), "bob approved what he has");
-    let again = issuer.token("ann", &json!({"jti": "2", "scope": "mcp.invoke"}));
-    let update = json!({"description": "lists again"});
-    assert_eq!(gateway.control(Method::PUT, path).json(&update).send().await.unwrap().status(), 200);
-    by(&gateway, &again, "/mcp", "tools/list", json!({})).await;
-    assert_eq!(gateway.metric(changed).await, Some(1.0));
-}
-
 /// The operations of an API are called with the issued token as well.
 #[tokio::test]
 async fn an_api_is_called_in_the_name_of_a_person() {
@@ -515,4 +381,7 @@ async fn an_api_is_called_in_the_name_of_a_person() {
         got.body
     );
     assert_eq!(api.received().len(), 1);
+    // Its list is that of its document, for whoever may read it.
+    let tools = gateway.read("/v1/mcp-servers/self/tools").await;
+    assert_eq!(tools["data"][0]["name"], "me", "{tools}");
 }

@@ -2,9 +2,11 @@
 //! tokens it issues, and keeps a session and a list for each person.
 
 use super::Gateway;
+use super::mcp_client::{ALL, Got, call, post};
 use super::mcp_fake::{body, http, result};
 use super::message::Message;
 use super::provider::Provider;
+use super::settings::LISTEN;
 use super::signing_key::{SigningKey, claims};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -67,15 +69,24 @@ impl Issuer {
         self.key.token(&all)
     }
 
-    /// A gateway that takes its tokens, a service key `plain`, and the operator's. `more`: lines of settings.
+    pub(crate) fn port(&self) -> u16 {
+        self.provider.port
+    }
+
+    /// A gateway with these settings.
     pub(crate) fn gateway(&self, more: &str) -> Gateway {
-        Gateway::start(&format!(
-            "custom_hosts: {{allow: [127.0.0.1]}}\nauth:\n  keys:\n    \
+        Gateway::start(&self.settings(more))
+    }
+
+    /// Settings that take its tokens, a service key `plain`, and the operator's. `more`: lines of `auth.jwt`.
+    pub(crate) fn settings(&self, more: &str) -> String {
+        format!(
+            "{LISTEN}custom_hosts: {{allow: [127.0.0.1]}}\nauth:\n  keys:\n    \
              - {{name: operator, key: tp-operator-0123456789, scopes: [administration]}}\n    \
              - {{name: plain, key: {PLAIN}, workspace: default}}\n  \
              jwt:\n    jwks_url: http://127.0.0.1:{}/jwks\n    issuer: https://id.test\n    audience: turnpike\n{more}",
             self.provider.port
-        ))
+        )
     }
 }
 
@@ -177,4 +188,33 @@ fn respond(message: &Message, refused: &BTreeSet<String>) -> Vec<u8> {
         "application/json",
         &result(&sent["id"], &found),
     )
+}
+
+/// Saves the server `crm`. `more`: members of its `token_exchange`.
+pub(crate) async fn save(gateway: &Gateway, issuer: &Issuer, server: &PersonServer, more: &Value) {
+    let mut exchange =
+        json!({"token_url": issuer.url(), "client_id": "gw", "client_secret": "very-secret-1"});
+    exchange.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let object = json!({"name": "crm", "slug": "crm", "url": server.url(), "access": ALL(), "auth_type": "token_exchange",
+        "configurations": {"token_exchange": exchange}});
+    gateway.create("/v1/mcp-servers", &object).await;
+}
+
+/// A request of a client with this key or token.
+pub(crate) async fn by(gateway: &Gateway, key: &str, path: &str, method: &str, params: Value) -> Got {
+    let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let bearer = format!("Bearer {key}");
+    post(gateway, path, &[("authorization", &bearer), ("mcp-protocol-version", "2025-06-18")], text).await
+}
+
+/// What a tool's call says.
+pub(crate) async fn called(gateway: &Gateway, token: &str, tool: &str) -> String {
+    let got = by(gateway, token, "/mcp", "tools/call", call(tool, json!({}))).await;
+    got.result()["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{}", got.body)).to_owned()
+}
+
+/// The message of the error of a call.
+pub(crate) async fn refused(gateway: &Gateway, token: &str) -> String {
+    let got = by(gateway, token, "/mcp", "tools/call", call("crm__echo", json!({}))).await;
+    got.body["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {}", got.body)).to_owned()
 }

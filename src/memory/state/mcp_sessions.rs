@@ -158,6 +158,12 @@ impl McpUpstream {
         ChangedTools { count: changed.len(), new }
     }
 
+    /// Drops lists that are too old for any use.
+    fn drop_lists(&self, now: Instant) {
+        let is_good = |found: &McpFetch<_>| found.is_good(LIST_TIME_TO_LIVE, ListPurpose::AllServers, now);
+        self.lists.lock().retain(|(_, cell)| cell.get().is_none_or(is_good));
+    }
+
     /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
     pub fn list(
         &self,
@@ -217,9 +223,13 @@ impl McpSessions {
     }
 
     /// Drops what was not used for long.
-    pub fn drop_expired(&self) {
+    pub fn drop_expired(&self, now: Instant) {
         self.servers.run_pending_tasks();
         self.persons.run_pending_tasks();
+        // Each person has lists of each server, so that they must not be held for as long as what is kept with them.
+        for (_, upstream) in &self.persons {
+            upstream.drop_lists(now);
+        }
     }
 }
 
@@ -273,6 +283,23 @@ mod tests {
         ] {
             assert!(!Arc::ptr_eq(&first, &other));
         }
+    }
+
+    #[test]
+    fn lists_of_persons_are_dropped_when_they_are_too_old() {
+        let sessions = McpSessions::default();
+        let upstream = sessions.of_person(Uuid::from_u128(1), 1, &"https://id.test\nann".into());
+        let start = Instant::now();
+        let held = || upstream.lists.lock().len();
+        let list = |kind| upstream.list(kind, LIST_TIME_TO_LIVE, ListPurpose::ThisServer, start);
+        list(McpList::Tools).set(McpFetch::new(start, start, Ok(Arc::default()))).unwrap();
+        // One that is being fetched stays.
+        let fetching = list(McpList::Prompts);
+        sessions.drop_expired(start + LIST_TIME_TO_LIVE.saturating_sub(Duration::from_secs(1)));
+        assert_eq!(held(), 2);
+        sessions.drop_expired(start + LIST_TIME_TO_LIVE);
+        assert_eq!(held(), 1);
+        assert!(Arc::ptr_eq(&fetching, &list(McpList::Prompts)));
     }
 
     #[test]

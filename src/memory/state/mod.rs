@@ -266,7 +266,7 @@ impl Shared {
         self.dns.drop_expired();
         self.credentials.drop_expired();
         self.mcp_servers.drop_expired();
-        self.mcp_sessions.drop_expired();
+        self.mcp_sessions.drop_expired(now);
         self.sticky_sessions.drop_expired(now);
         self.prefix_tables.drop_expired();
         self.kept_items.drop_expired();

@@ -200,7 +200,12 @@ impl McpPeer {
         let fetching = cell.get_or_init(|| async {
             let began = Instant::now();
             // A token endpoint has a time of its own, and how that ends is remembered: what is cut off would be tried again.
-            let fetched = match self.unauthorized(engine, snapshot).await {
+            let unauthorized = match &self.server.api {
+                // Nothing is called for its list.
+                Some(_) => None,
+                None => self.unauthorized(engine, snapshot).await,
+            };
+            let fetched = match unauthorized {
                 Some(error) => Err(self.note_unlisted(error.to_string())),
                 None => {
                     let fetched = tokio::time::timeout(TIMEOUT, self.fetch(engine, snapshot, list)).await;
