@@ -26,7 +26,7 @@ const CLIENT: &str = "turnpike-console";
 const SESSION: &str = "__Host-turnpike-console";
 const BEGUN: &str = "__Host-turnpike-sign-in";
 
-/// What the provider says.
+/// What the provider responds.
 #[derive(Default)]
 struct Script {
     /// Members of its document beside the usual ones, or in their place.
@@ -169,13 +169,13 @@ async fn signed_in(gateway: &Gateway, provider: &Provider) -> String {
     cookie(&response, SESSION).unwrap()
 }
 
-/// Not signed in: a page that says this, and no session.
-async fn refused(response: Response, wanted: u16, says: &str) {
+/// Not signed in: a page with this text, and no session.
+async fn refused(response: Response, wanted: u16, text: &str) {
     assert_eq!(response.status(), wanted);
     assert_eq!(cookie(&response, SESSION), None);
     assert!(response.headers()["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
     let page = response.text().await.unwrap();
-    assert!(page.contains(says) && !page.contains("<script"), "{says}: {page}");
+    assert!(page.contains(text) && !page.contains("<script"), "{text}: {page}");
 }
 
 #[tokio::test]
@@ -246,7 +246,10 @@ async fn an_answer_counts_only_for_the_browser_that_began() {
     refused(come_back(&gateway, &first.cookie, &answer).await, 400, "another sign-in").await;
     refused(come_back(&gateway, &second.cookie, &[("code", "c")]).await, 400, "another sign-in").await;
     let twice = [("state", state), ("state", state), ("code", "c")];
-    refused(come_back(&gateway, &second.cookie, &twice).await, 400, "another sign-in").await;
+    refused(come_back(&gateway, &second.cookie, &twice).await, 400, "has state twice").await;
+    let issuers =
+        [("state", state), ("code", "c"), ("iss", "https://evil.test"), ("iss", "https://evil.test")];
+    refused(come_back(&gateway, &second.cookie, &issuers).await, 400, "has iss twice").await;
     let mixed = [("state", state), ("code", "c"), ("iss", "https://evil.test")];
     refused(come_back(&gateway, &second.cookie, &mixed).await, 400, "another identity provider").await;
     let none = [("state", state)];
@@ -255,11 +258,11 @@ async fn an_answer_counts_only_for_the_browser_that_began() {
     let session = signed_in(&gateway, &provider).await;
     refused(come_back(&gateway, &session, &answer).await, 400, over).await;
     assert_eq!(status(of_page(&gateway, Method::GET, "/v1/logs", &second.cookie)).await, 401);
-    for (code, says) in
+    for (code, text) in
         [("access_denied", "(access_denied)"), ("<script>alert(1)</script>", "an error of its own")]
     {
         let response = come_back(&gateway, &second.cookie, &[("state", state), ("error", code)]).await;
-        refused(response, 403, says).await;
+        refused(response, 403, text).await;
     }
     assert_eq!(provider.script.lock().exchanges.len(), 1, "nothing was exchanged but for the session");
 
@@ -277,7 +280,7 @@ async fn an_answer_counts_only_for_the_browser_that_began() {
 }
 
 #[tokio::test]
-async fn an_id_token_that_is_not_good_signs_nobody_in() {
+async fn an_id_token_that_is_not_good_begins_no_session() {
     let provider = Provider::start().await;
     let gateway = Gateway::start(&provider.settings());
     let refusals = [
@@ -303,7 +306,7 @@ async fn an_id_token_that_is_not_good_signs_nobody_in() {
         until(&line, async || gateway.log().contains(&line).then_some(())).await;
     }
     provider.script.lock().claims = json!({});
-    for (response, says) in [
+    for (response, text) in [
         ("{}", "log says how"),
         (r#"{"id_token":7}"#, "does not respond"),
         ("no JSON", "does not respond"),
@@ -315,12 +318,12 @@ async fn an_id_token_that_is_not_good_signs_nobody_in() {
         let response = come_back(&gateway, &begun.cookie, &answer).await;
         assert_eq!(cookie(&response, SESSION), None);
         let page = response.text().await.unwrap();
-        assert!(page.contains("Not signed in") && page.contains(says), "{page}");
+        assert!(page.contains("Not signed in") && page.contains(text), "{page}");
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_lies_of_itself_or_is_gone_signs_nobody_in() {
+async fn a_provider_that_lies_of_itself_or_is_gone_begins_no_session() {
     let provider = Provider::start().await;
     provider.script.lock().document = json!({"issuer": "https://evil.test"});
     let gateway = Gateway::start(&provider.settings());
@@ -339,7 +342,7 @@ async fn a_provider_that_lies_of_itself_or_is_gone_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_session_ends_where_nobody_signs_in_so_any_more() {
+async fn a_session_ends_with_the_settings_that_let_it_begin() {
     let provider = Provider::start().await;
     let settings = provider.settings();
     let gateway = Gateway::start(&settings);
@@ -371,7 +374,7 @@ async fn a_session_ends_where_nobody_signs_in_so_any_more() {
 }
 
 #[tokio::test]
-async fn sessions_are_ended_for_somebody_and_stay_ended() {
+async fn sessions_of_one_person_are_ended_and_stay_ended() {
     let provider = Provider::start().await;
     let gateway = Gateway::start(&provider.settings());
     let reads = async |gateway: &Gateway, cookie: &str| {
@@ -407,16 +410,16 @@ async fn sessions_are_ended_for_somebody_and_stay_ended() {
 
 #[test]
 fn settings_without_an_identity_provider_are_refused() {
-    for (more, says) in [
+    for (more, text) in [
         ("", "needs auth.jwt, whose issuer signs persons in"),
         (
             "auth: {jwt: {jwks_url: 'https://id.test/jwks', issuer: id, audience: a}}\n",
             "needs an issuer in auth.jwt that is a URL",
         ),
     ] {
-        let text = format!("{more}console: {{sign_in: {{client_id: a}}}}\n");
-        let problems = check(&text).stderr;
-        assert!(problems.contains("console.sign_in") && problems.contains(says), "{problems}");
+        let yaml = format!("{more}console: {{sign_in: {{client_id: a}}}}\n");
+        let problems = check(&yaml).stderr;
+        assert!(problems.contains("console.sign_in") && problems.contains(text), "{problems}");
     }
 }
 

@@ -54,8 +54,10 @@ fn foreign_origin() -> Error {
 
 /// `host`: with or without a port.
 fn is_allowed(host: &str, names: &[String]) -> bool {
-    if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return address.parse::<Ipv6Addr>().is_ok();
+    if let Some((address, port)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let is_port =
+            port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+        return is_port && address.parse::<Ipv6Addr>().is_ok();
     }
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
@@ -107,6 +109,8 @@ mod tests {
             "127.0.0.1.evil.example",
             "localhost.evil.example",
             "[evil.example]",
+            "[::1].evil.example",
+            "[::1]:80.evil.example",
             "",
             "evil@x",
             "127.0.0.1@evil.example",

@@ -15,39 +15,44 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use words::error::Error;
 
-/// Records of ended sessions; beyond it the oldest are deleted.
+/// Records of ended sessions; beyond it a sign-out is known to its process alone.
 const MAX_RECORDS: usize = 10_000;
+/// Those of one key or person; beyond it the oldest of its own are deleted.
+const MAX_OF_ONE: usize = 100;
 
 pub(super) const BODY: &[Field] = &[required(
     "user",
-    Type::Text(512),
+    Type::Text(4096),
     "As the audit log names the person: the claim of `auth.jwt.claims.user`.",
 )];
 
 pub(super) const REPLY: &[Field] = &[
     required("object", Type::Text(30), "`console-sessions-end`."),
-    required("user", Type::Text(512), "Whose."),
+    required("user", Type::Text(4096), "Whose."),
 ];
 
-/// Whether a session was ended, or all of its person's that had begun by then.
-///
-/// `begun`: seconds since 1970. `user`: the person who has signed in, none where a key has.
-pub(super) fn has_ended(catalog: &Catalog, id: Uuid, user: Option<&str>, begun: i64) -> bool {
-    let ended_all = |user: &str| {
-        let record = catalog.get(Kind::SessionEnd, of_user(user))?;
-        members(record).get("before")?.as_i64()
-    };
+/// Whether a session was ended.
+pub(super) fn has_ended(catalog: &Catalog, id: Uuid) -> bool {
     catalog.get(Kind::SessionEnd, id).is_some()
-        || user.and_then(ended_all).is_some_and(|before| begun <= before)
+}
+
+/// Whether all sessions of a person were ended that had begun by then, seconds since 1970.
+pub(super) fn has_ended_all(catalog: &Catalog, user: &str, begun: i64) -> bool {
+    let record = catalog.get(Kind::SessionEnd, of_user(user));
+    let before = record.and_then(|record| members(record).get("before")?.as_i64());
+    before.is_some_and(|before| begun <= before)
 }
 
 /// Ends the session of the call, at all gateways of the store.
 pub(super) async fn sign_out(mut call: Call) -> Result<Reply, Error> {
     let is_kept = call.shared.store().is_some_and(|store| !store.reads_only());
-    let session = call.presented.session.as_ref().map(|session| (session.id(), session.ends_at_last()));
-    if let Some((id, until)) = session.filter(|_| is_kept) {
-        let record = created(Kind::SessionEnd, None, String::new(), &json!({"until": until}), call.now);
-        let ended = Record { id, slug: None, ..record };
+    let session = call.presented.session.as_ref().filter(|_| is_kept);
+    let session = session.map(|session| {
+        let body = json!({"until": session.ends_at_last(), "of": session.holder()});
+        let record = created(Kind::SessionEnd, None, String::new(), &body, call.now);
+        Record { id: session.id(), slug: None, ..record }
+    });
+    if let Some(ended) = session {
         match write(&mut call, ended).await {
             Ok(()) => return Ok(Reply::empty()),
             Err(error) => {
@@ -77,23 +82,38 @@ pub(super) async fn end_all(mut call: Call) -> Result<Reply, Error> {
 }
 
 /// Writes a record, and deletes those of no use any more.
+///
+/// # Errors
+/// 409 where there are too many.
 async fn write(call: &mut Call, record: Record) -> Result<(), Error> {
     let catalog = call.catalog()?;
-    let mut changes = useless(&catalog, call.now);
-    changes.retain(|change| !matches!(change, Change::Delete { id, .. } if *id == record.id));
+    let mut changes = useless(&catalog, &record, call.now);
+    if catalog.all(Kind::SessionEnd).count() >= MAX_RECORDS + changes.len() {
+        return Err(Error::conflict("As many sessions were ended in the last hours as are remembered."));
+    }
     changes.push(put(record));
     call.commit(changes).await
 }
 
-/// Deletes the records of sessions that would be over by now, and the oldest of too many.
-fn useless(catalog: &Catalog, now: Timestamp) -> Vec<Change> {
-    let all: Vec<_> = catalog.all(Kind::SessionEnd).collect();
-    let too_many = (all.len() + 1).saturating_sub(MAX_RECORDS);
-    let is_over = |record: &Record| {
-        members(record).get("until").and_then(Value::as_i64).is_none_or(|until| until <= now.as_second())
-    };
-    let deleted = all.iter().enumerate().filter(|(at, record)| *at < too_many || is_over(record));
-    deleted.map(|(_, record)| Change::Delete { kind: Kind::SessionEnd, id: record.id }).collect()
+/// Deletes the records of sessions that would be over by now, and the oldest of too many of one holder. Nobody's are deleted for those of
+/// others.
+fn useless(catalog: &Catalog, new: &Record, now: Timestamp) -> Vec<Change> {
+    let holder = members(new).remove("of");
+    let all = catalog.all(Kind::SessionEnd).filter(|record| record.id != new.id);
+    let mut own = Vec::new();
+    let mut deleted = Vec::new();
+    for record in all {
+        let body = members(record);
+        if body.get("until").and_then(Value::as_i64).is_none_or(|until| until <= now.as_second()) {
+            deleted.push(record.id);
+        } else if holder.is_some() && body.get("of") == holder.as_ref() {
+            own.push((record.created_at, record.id));
+        }
+    }
+    own.sort_unstable();
+    let too_many = (own.len() + 1).saturating_sub(MAX_OF_ONE);
+    deleted.extend(own.into_iter().take(too_many).map(|(_, id)| id));
+    deleted.into_iter().map(|id| Change::Delete { kind: Kind::SessionEnd, id }).collect()
 }
 
 /// The id of the record for all sessions of a person.

@@ -2,9 +2,10 @@
 //!
 //! Not here: how the session began (`sign_in`), and what the claims mean (`auth::signed_in`).
 
+use super::ends;
 use jiff::Timestamp;
+use memory::auth::ClientIdentity;
 use memory::auth::signed_in::SignedIn;
-use memory::auth::{self, ClientIdentity};
 use memory::state::snapshot::SettingsSnapshot;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use words::error::Error;
 pub(crate) struct Person {
     /// As the audit log names the person at the sign-in.
     pub user: String,
+    /// When, seconds since 1970.
+    pub begun: i64,
     pub claims: SignedIn,
 }
 
@@ -29,6 +32,12 @@ impl Person {
         now: Timestamp,
     ) -> Result<Arc<ClientIdentity>, Error> {
         let sign_in = snapshot.settings.console.sign_in.as_ref();
-        auth::authenticate_person(&self.claims, sign_in, &snapshot.service_keys, now)
+        let client = self.claims.authenticate(sign_in, &snapshot.service_keys, now)?;
+        // All sessions may have been ended of the name that the person has by the settings of the moment.
+        let user = client.user.as_deref().unwrap_or_default();
+        if ends::has_ended_all(snapshot.stored.catalog(), user, self.begun) {
+            return Err(Error::unauthorized("All sessions of this person were ended. Sign in again."));
+        }
+        Ok(client)
     }
 }

@@ -12,6 +12,8 @@ use super::seal::{self, Purpose};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{COOKIE, HeaderValue, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
@@ -20,6 +22,7 @@ use memory::net::inbound::client_certificate::ClientCertificate;
 use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
 use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,6 +119,15 @@ impl SessionWatch {
         self.session.id
     }
 
+    /// Whose session it is, as a hash: nothing is stored that opens anything.
+    pub(super) fn holder(&self) -> String {
+        let text = match &self.session.holder {
+            Holder::Key(key) => format!("key\n{key}"),
+            Holder::Person(person) => format!("person\n{}", person.user),
+        };
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes()))
+    }
+
     /// When it ends however much it is used, seconds since 1970.
     pub(super) fn ends_at_last(&self) -> i64 {
         self.session.begun + ABSOLUTE
@@ -129,6 +141,8 @@ pub(super) struct Sessions {
     own_secret: [u8; 32],
     /// The ids of those that were ended. They are made in order of time.
     ended: Mutex<BTreeMap<Uuid, i64>>,
+    /// The states of sign-ins whose code was exchanged here, and when.
+    exchanged: Mutex<BTreeMap<String, i64>>,
 }
 
 impl Sessions {
@@ -137,7 +151,7 @@ impl Sessions {
         if SystemRandom::new().fill(&mut own_secret).is_err() {
             log::warn!("the system has no random numbers: without a store the console has no sessions");
         }
-        Self { shared, own_secret, ended: Mutex::default() }
+        Self { shared, own_secret, ended: Mutex::default(), exchanged: Mutex::default() }
     }
 
     fn with_secret<T>(&self, with: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
@@ -175,6 +189,18 @@ impl Sessions {
         self.cookie(&Session { id: Uuid::now_v7(), holder, begun: now, used: now }, now)
     }
 
+    /// Whether the code of a sign-in with this state is exchanged for the first time.
+    pub fn is_first(&self, state: &str, now: i64) -> bool {
+        let mut exchanged = self.exchanged.lock();
+        // A sign-in takes ten minutes at most, and clocks differ by one.
+        exchanged.retain(|_, at| now - *at < 700);
+        let is_new = !exchanged.contains_key(state);
+        if is_new && exchanged.len() < MAX_ENDED {
+            exchanged.insert(state.to_owned(), now);
+        }
+        is_new
+    }
+
     /// The text of a cookie that is no session's.
     pub fn seal(&self, purpose: Purpose, plain: &[u8]) -> Option<String> {
         self.with_secret(|by| seal::seal(purpose, by, plain)).filter(|text| text.len() <= MAX_COOKIE)
@@ -189,12 +215,15 @@ impl Sessions {
         if self.ended.lock().contains_key(&session.id) {
             return true;
         }
-        let user = match &session.holder {
-            Holder::Person(person) => Some(person.user.as_str()),
-            Holder::Key(_) => None,
-        };
         let store = self.shared.store();
-        store.is_some_and(|store| ends::has_ended(&store.catalog(), session.id, user, session.begun))
+        store.is_some_and(|store| {
+            let catalog = store.catalog();
+            let by_sign_in = || match &session.holder {
+                Holder::Person(person) => ends::has_ended_all(&catalog, &person.user, person.begun),
+                Holder::Key(_) => false,
+            };
+            ends::has_ended(&catalog, session.id) || by_sign_in()
+        })
     }
 
     fn end(&self, session: &Session, now: i64) {
@@ -242,11 +271,12 @@ pub(super) async fn carry(
     }
     let mut response = next.run(request).await;
     let cookie = match session {
-        _ if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => None,
-        session if ends && response.status().is_success() => {
+        // Also one that counts for nothing at the moment.
+        session if ends && (session.is_some() || response.status().is_success()) => {
             session.iter().for_each(|session| sessions.end(session, now));
             set_cookie("", 0)
         }
+        _ if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => None,
         _ if begins && response.status().is_success() => {
             let Some(cookie) = sessions.begin(keys, Timestamp::now()) else {
                 let message = "The key or token is too long for a cookie, or has just ended. Sign in with a service key.";

@@ -19,7 +19,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use memory::auth::KeySearch;
 use memory::auth::sign_in_code::SignInCode;
@@ -29,6 +29,7 @@ use memory::state::identity_provider::SignInFailure;
 use memory::state::snapshot::SettingsSnapshot;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Instant;
 use url::form_urlencoded;
 use words::error::Error;
 use words::settings::SignInSettings;
@@ -74,6 +75,9 @@ const CODES: [&str; 12] = [
 #[derive(Serialize, Deserialize)]
 struct Begun {
     code: SignInCode,
+    /// Where the person signs in, and as whose client.
+    issuer: String,
+    client: String,
     /// The page that is gone to.
     page: String,
     /// Seconds since 1970.
@@ -91,7 +95,20 @@ pub(super) async fn begin(sessions: Arc<Sessions>, services: Services, request: 
     let (parts, _) = request.into_parts();
     match beginning(&sessions, &services.shared, &parts).await {
         Ok(response) => response,
-        Err(error) => files::message("Not signed in", &error),
+        Err(error) => {
+            note(&services.shared, BEGIN, &error);
+            files::message("Not signed in", &error)
+        }
+    }
+}
+
+/// Says in the log why no session has begun: for anybody who comes, and so not for each who comes often.
+fn note(shared: &Shared, at: &str, error: &Error) {
+    // What the provider was asked for had a place among few.
+    let is_rare = at == END && error.cause.is_some();
+    if is_rare || shared.unknown_clients.allows(Instant::now()) {
+        let cause = error.cause.as_deref().unwrap_or(&error.message);
+        log::warn!(target: "turnpike", "console: nobody was signed in at {at}: {cause}");
     }
 }
 
@@ -107,10 +124,21 @@ async fn beginning(sessions: &Sessions, shared: &Shared, parts: &Parts) -> Resul
     let issuer = issuer(&snapshot).unwrap_or_default();
     let provider = shared.identity_provider.document(&issuer, shared).await.map_err(|why| failed(&why))?;
     let base = Arrival::of(&parts.headers, &parts.uri, has_tls(Port::Control, shared)).base;
+    if base.is_empty() {
+        return Err(Error::bad_request(
+            "The request does not tell by which address the browser reached this port: it has no Host.",
+        ));
+    }
     let no_random = || Error::internal("the system has no random numbers");
     let code = SignInCode::new(format!("{base}{END}")).ok_or_else(no_random)?;
     let location = code.address(&provider, client);
-    let begun = Begun { code, page: page(parts), at: Timestamp::now().as_second() };
+    let begun = Begun {
+        code,
+        issuer,
+        client: client.client_id.clone(),
+        page: page(parts),
+        at: Timestamp::now().as_second(),
+    };
     let plain = serde_json::to_vec(&begun).map_err(|why| Error::internal(why.to_string()))?;
     let text = sessions.seal(Purpose::SignIn, &plain).ok_or_else(no_random)?;
     redirect(&location, &[cookie(&text, SECONDS)])
@@ -119,6 +147,10 @@ async fn beginning(sessions: &Sessions, shared: &Shared, parts: &Parts) -> Resul
 /// Begins a session for the browser that comes back.
 pub(super) async fn end(sessions: Arc<Sessions>, services: Services, request: Request) -> Response {
     let (parts, _) = request.into_parts();
+    if parts.method != Method::GET {
+        // A code is good for once.
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
     let shared = &services.shared;
     let now = Timestamp::now();
     let snapshot = shared.settings_arc();
@@ -148,12 +180,9 @@ pub(super) async fn end(sessions: Arc<Sessions>, services: Services, request: Re
             response
         }
         Err(error) => {
-            let cause = error.cause.as_deref().unwrap_or(&error.message);
-            log::warn!(target: "turnpike", "console: nobody was signed in at {END}: {cause}");
+            note(shared, END, &error);
             let error = refused(shared, trail, None, error, now).await;
-            let mut response = files::message("Not signed in", &error);
-            response.headers_mut().append(SET_COOKIE, cookie("", 0));
-            response
+            files::message("Not signed in", &error)
         }
     }
 }
@@ -173,34 +202,68 @@ async fn ending(
             "This sign-in took longer than ten minutes, was begun in another browser or another tab, or is over. Begin it again.",
         )
     })?;
-    let answer = |wanted: &str| {
-        let query = parts.uri.query().unwrap_or_default();
-        let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
-        // What is there twice is nothing (RFC 6749, 3.1).
-        found.next().filter(|_| found.next().is_none()).map(|(_, value)| value.into_owned())
-    };
-    let state = answer("state").unwrap_or_default();
-    if state != begun.code.state {
+    let issuer = issuer(&snapshot).unwrap_or_default();
+    if begun.issuer != issuer || begun.client != client.client_id {
+        return Err(Error::bad_request(
+            "The settings have another identity provider now. Begin the sign-in again.",
+        ));
+    }
+    let answer = Answer::read(parts.uri.query().unwrap_or_default())?;
+    if answer.state.as_deref() != Some(&*begun.code.state) {
         return Err(Error::bad_request("This is the answer to another sign-in. Begin it again."));
     }
-    let issuer = issuer(&snapshot).unwrap_or_default();
     let provider = shared.identity_provider.document(&issuer, shared).await.map_err(|why| failed(&why))?;
-    if !provider.has_answered(answer("iss").as_deref(), &issuer) {
+    if !provider.has_answered(answer.issuer.as_deref(), &issuer) {
         return Err(Error::bad_request(
             "This is the answer of another identity provider. Begin the sign-in again.",
         ));
     }
-    if let Some(code) = answer("error") {
-        let known = CODES.contains(&code.as_str());
-        let code = if known { code.as_str() } else { "an error of its own" };
-        return Err(Error::forbidden(format!("The identity provider did not sign you in ({code}).")));
+    let code = answer.code()?;
+    if !sessions.is_first(&begun.code.state, now.as_second()) {
+        return Err(Error::bad_request("This sign-in is over. Begin it again."));
     }
-    let code = answer("code")
-        .ok_or_else(|| Error::bad_request("The answer of the identity provider has no code."))?;
     let until = now.as_second() + ABSOLUTE;
     let person = shared.identity_provider.person(&code, &begun.code, client, shared, until).await;
     let claims = person.map_err(|why| failed(&why))?;
-    Ok((Person { user: String::new(), claims }, begun.page))
+    Ok((Person { user: String::new(), begun: now.as_second(), claims }, begun.page))
+}
+
+/// What the provider has the browser bring back.
+struct Answer {
+    state: Option<String>,
+    issuer: Option<String>,
+    error: Option<String>,
+    code: Option<String>,
+}
+
+impl Answer {
+    /// # Errors
+    /// 400 for something that is there twice, which is no answer (RFC 6749, 3.1).
+    fn read(query: &str) -> Result<Self, Error> {
+        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
+        let one = |wanted: &str| {
+            let mut found = pairs.iter().filter(|(name, _)| name == wanted);
+            let first = found.next().map(|(_, value)| value.to_string()).filter(|value| !value.is_empty());
+            match found.next() {
+                Some(_) => Err(Error::bad_request(format!(
+                    "The answer of the identity provider has {wanted} twice. Begin the sign-in again."
+                ))),
+                None => Ok(first),
+            }
+        };
+        Ok(Self { state: one("state")?, issuer: one("iss")?, error: one("error")?, code: one("code")? })
+    }
+
+    /// # Errors
+    /// 403 where the provider has refused the person; 400 without a code.
+    fn code(self) -> Result<String, Error> {
+        if let Some(error) = &self.error {
+            let listed = CODES.iter().find(|code| *code == error);
+            let code = listed.copied().unwrap_or("an error of its own");
+            return Err(Error::forbidden(format!("The identity provider did not sign you in ({code}).")));
+        }
+        self.code.ok_or_else(|| Error::bad_request("The answer of the identity provider has no code."))
+    }
 }
 
 /// What the gateway is at the identity provider.
@@ -215,15 +278,16 @@ fn begun(sessions: &Sessions, headers: &HeaderMap, now: Timestamp) -> Option<Beg
     let plain = cookies(headers, NAME).find_map(|text| sessions.open(Purpose::SignIn, text))?;
     let begun: Begun = serde_json::from_slice(&plain).ok()?;
     let age = now.as_second() - begun.at;
-    (0..SECONDS).contains(&age).then_some(begun)
+    // The clocks of two gateways may differ by a minute.
+    (-60..SECONDS).contains(&age).then_some(begun)
 }
 
 /// The page of the console that the browser comes from; no other place.
 fn page(parts: &Parts) -> String {
     let query = parts.uri.query().unwrap_or_default();
-    let asked = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "to");
-    let asked = asked.map(|(_, page)| page.into_owned()).filter(|page| is_page(page));
-    asked.unwrap_or_else(|| super::BELOW.to_owned())
+    let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "to");
+    let found = found.map(|(_, page)| page.into_owned()).filter(|page| is_page(page));
+    found.unwrap_or_else(|| super::BELOW.to_owned())
 }
 
 fn is_page(page: &str) -> bool {
@@ -274,11 +338,11 @@ mod tests {
 
     #[test]
     fn only_pages_of_the_console_are_gone_to() {
-        let asked = |query: &str| {
+        let found = |query: &str| {
             let uri = format!("{BEGIN}?{query}");
             page(&http::Request::get(uri).body(()).unwrap().into_parts().0)
         };
-        assert_eq!(asked("to=%2Fconsole%2Frequests%3Fstatus%3D500"), "/console/requests?status=500");
+        assert_eq!(found("to=%2Fconsole%2Frequests%3Fstatus%3D500"), "/console/requests?status=500");
         for query in [
             "",
             "to=",
@@ -289,8 +353,8 @@ mod tests {
             "to=%2Fconsole%2F%0d%0aset-cookie:%20a=b",
             "to=%2Fconsole%2F%20a",
         ] {
-            assert_eq!(asked(query), "/console/", "{query}");
+            assert_eq!(found(query), "/console/", "{query}");
         }
-        assert_eq!(asked(&format!("to=/console/{}", "a".repeat(MAX_PAGE))), "/console/");
+        assert_eq!(found(&format!("to=/console/{}", "a".repeat(MAX_PAGE))), "/console/");
     }
 }

@@ -39,14 +39,12 @@ pub use key_search::{KeySearch, clean_uri};
 use refusals::{key_in_query, no_key, refused};
 pub use service_keys::{DEFAULT_WORKSPACE, IdentityRefusal, ServiceKeys};
 pub use session_token::{SessionClient, SessionGrant, is_token};
-use signed_in::SignedIn;
 use std::borrow::Cow;
 use std::sync::Arc;
 use stored_keys::KeyRefusal;
 pub use stored_keys::StoredKeys;
 use uuid::Uuid;
 use words::error::Error;
-use words::settings::SignInSettings;
 
 /// The organisation: one for each store, so that its id need not differ between stores.
 pub const ORGANISATION: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
@@ -148,20 +146,6 @@ pub(crate) fn authenticate_control(
         !has_key(&Uri::default()) && has_key(uri)
     };
     identified.map_err(|error| if is_in_query() { key_in_query() } else { error })
-}
-
-/// The client of a session of the console that began at the identity provider.
-///
-/// # Errors
-/// 401 where the claims count for nothing any more.
-pub fn authenticate_person(
-    person: &SignedIn,
-    sign_in: Option<&SignInSettings>,
-    keys: &ServiceKeys,
-    now: Timestamp,
-) -> Result<Arc<ClientIdentity>, Error> {
-    let identified = keys.identify_person(person, sign_in, now);
-    identified.map(Arc::new).map_err(|refusal| refused(&IdentityRefusal::Token(refusal), "cookie"))
 }
 
 /// The keys that the headers of a client of a control route have, in the order in which [`authenticate_control`] looks at them: it takes

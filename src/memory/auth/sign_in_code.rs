@@ -76,10 +76,13 @@ impl ProviderDocument {
             return Err(format!("its {WELL_KNOWN} is of another issuer than auth.jwt.issuer"));
         }
         let authorization_endpoint = Url::parse(&document.authorization_endpoint).ok();
-        let is_web = |url: &Url| matches!(url.scheme(), "https" | "http");
+        // The browser goes there with what this sign-in is known by.
+        let is_local = |url: &Url| matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+        let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_local(url));
+        let is_web = |url: &Url| is_safe(url) && url.username().is_empty() && url.password().is_none();
         let authorization_endpoint = authorization_endpoint
             .filter(is_web)
-            .ok_or_else(|| format!("its {WELL_KNOWN} has an authorization_endpoint that is no URL"))?;
+            .ok_or_else(|| format!("its {WELL_KNOWN} has an authorization_endpoint that is no https URL"))?;
         let methods = &document.token_endpoint_auth_methods_supported;
         let has = |name: &str| methods.iter().any(|method| method == name);
         Ok(Self {
@@ -215,8 +218,10 @@ mod tests {
             (json!({"issuer": "https://id.test/realms/b"}), "another issuer"),
             (json!({"issuer": format!("{ISSUER}/")}), "another issuer"),
             (json!({"token_endpoint": 1}), "cannot be read"),
-            (json!({"authorization_endpoint": "/auth"}), "no URL"),
-            (json!({"authorization_endpoint": "javascript:alert(1)"}), "no URL"),
+            (json!({"authorization_endpoint": "/auth"}), "no https URL"),
+            (json!({"authorization_endpoint": "javascript:alert(1)"}), "no https URL"),
+            (json!({"authorization_endpoint": "http://id.test/auth"}), "no https URL"),
+            (json!({"authorization_endpoint": "https://u:p@id.test/auth"}), "no https URL"),
         ] {
             let refused = document(&more).unwrap_err();
             assert!(refused.contains(why), "{refused}");
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_none_of_the_providers_words() {
+    fn a_refusal_repeats_no_text_of_the_provider() {
         let read = |status, body: &str| id_token(&TokenResponse { status, body: body.as_bytes().to_vec() });
         assert_eq!(read(200, r#"{"id_token":"a.b.c"}"#).unwrap(), "a.b.c");
         for (status, body) in

@@ -6,12 +6,16 @@
 
 use super::identity::ClientIdentity;
 use super::jwt::{Tokens, claim};
+use super::refusals::refused;
+use super::service_keys::{IdentityRefusal, ServiceKeys};
 use super::signed_token::TokenRefusal;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use words::error::Error;
 use words::settings::{Jwt, SignInSettings};
 
 /// Names that the reference has for what the settings name no claim for.
@@ -47,12 +51,30 @@ impl SignedIn {
         if !bool::from(answered.as_bytes().ct_eq(nonce.as_bytes())) {
             return Err(TokenRefusal::Nonce);
         }
+        // OpenID Connect Core, 2: what nothing else of the provider is called.
+        if claims.get("sub").and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(TokenRefusal::ClaimMissing);
+        }
         let mut kept = needed(&claims, tokens.settings());
         kept.insert("exp".to_owned(), until.into());
         Ok(Self { client: client_id.to_owned(), claims: kept })
     }
 
-    /// The client that it is under the settings in force.
+    /// The client that it is under the settings in force. `sign_in`: `console.sign_in`.
+    ///
+    /// # Errors
+    /// 401 where the claims count for nothing any more.
+    pub fn authenticate(
+        &self,
+        sign_in: Option<&SignInSettings>,
+        keys: &ServiceKeys,
+        now: Timestamp,
+    ) -> Result<Arc<ClientIdentity>, Error> {
+        let identified = keys.identify_person(self, sign_in, now);
+        identified.map(Arc::new).map_err(|refusal| refused(&IdentityRefusal::Token(refusal), "cookie"))
+    }
+
+    /// As [`SignedIn::authenticate`], with what the settings say of tokens.
     pub(super) fn identity(
         &self,
         tokens: &Tokens,
@@ -134,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_token_is_for_the_client_that_asked() {
+    fn an_id_token_is_for_one_client() {
         for (claims, wanted) in [
             (json!({"aud": "us"}), true),
             (json!({"aud": ["us"]}), true),

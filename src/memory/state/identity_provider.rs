@@ -16,22 +16,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use words::settings::SignInSettings;
 
 /// How long the provider's own document counts.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 /// Requests to the provider at once: anybody who reaches the control port begins sign-ins.
 const MAX_AT_ONCE: usize = 8;
+/// How long others wait for their turn.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The identity provider of `auth.jwt`, as persons sign in there.
 pub struct IdentityProvider {
     http: TokenHttpClient,
-    known: Mutex<Option<Known>>,
+    kept: Mutex<Option<KeptDocument>>,
     places: Semaphore,
 }
 
 /// What the provider with this issuer has.
-struct Known {
+struct KeptDocument {
     issuer: String,
     document: Arc<ProviderDocument>,
     since: Instant,
@@ -52,7 +55,7 @@ impl IdentityProvider {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
         Self {
             http: TokenHttpClient::new(ca_file),
-            known: Mutex::default(),
+            kept: Mutex::default(),
             places: Semaphore::new(MAX_AT_ONCE),
         }
     }
@@ -66,7 +69,7 @@ impl IdentityProvider {
         issuer: &str,
         shared: &Shared,
     ) -> Result<Arc<ProviderDocument>, SignInFailure> {
-        let kept = self.known.lock().as_ref().and_then(|known| known.of(issuer, Instant::now()));
+        let kept = self.kept.lock().as_ref().and_then(|kept| kept.of(issuer, Instant::now()));
         if let Some(document) = kept {
             return Ok(document);
         }
@@ -74,7 +77,8 @@ impl IdentityProvider {
         let document = ProviderDocument::read(&response, issuer).map_err(SignInFailure::Provider)?;
         let document = Arc::new(document);
         let issuer = issuer.to_owned();
-        *self.known.lock() = Some(Known { issuer, document: Arc::clone(&document), since: Instant::now() });
+        *self.kept.lock() =
+            Some(KeptDocument { issuer, document: Arc::clone(&document), since: Instant::now() });
         Ok(document)
     }
 
@@ -94,8 +98,14 @@ impl IdentityProvider {
         let tokens = snapshot.service_keys.tokens().ok_or(SignInFailure::Token(TokenRefusal::Issuer))?;
         let provider = self.document(&tokens.settings().issuer, shared).await?;
         let request = sign_in.exchange(code, &provider, client).map_err(SignInFailure::Provider)?;
-        let response = self.send(&request, shared).await?;
-        let token = id_token(&response).map_err(SignInFailure::Provider)?;
+        let answered = self.send(&request, shared).await;
+        let token = answered.and_then(|response| id_token(&response).map_err(SignInFailure::Provider));
+        // Where its token endpoint has moved its document says so.
+        let token = token.inspect_err(|why| {
+            if matches!(why, SignInFailure::Provider(_)) {
+                *self.kept.lock() = None;
+            }
+        })?;
         let read =
             || SignedIn::read(&token, tokens, &client.client_id, &sign_in.nonce, Timestamp::now(), until);
         let first = match read() {
@@ -109,7 +119,8 @@ impl IdentityProvider {
     }
 
     async fn send(&self, request: &TokenRequest, shared: &Shared) -> Result<TokenResponse, SignInFailure> {
-        let _place = self.places.try_acquire().map_err(|_| SignInFailure::Busy)?;
+        let place = timeout(MAX_WAIT, self.places.acquire()).await;
+        let _place = place.ok().and_then(Result::ok).ok_or(SignInFailure::Busy)?;
         let hosts = &shared.settings_arc().hosts;
         self.http.run(request, true, &shared.dns, hosts).await.map_err(|why| match why {
             FetchError::Refused(why) | FetchError::Broken(why) => SignInFailure::Provider(why),
@@ -117,7 +128,7 @@ impl IdentityProvider {
     }
 }
 
-impl Known {
+impl KeptDocument {
     fn of(&self, issuer: &str, now: Instant) -> Option<Arc<ProviderDocument>> {
         let counts = self.issuer == issuer && now.duration_since(self.since) < KEPT_FOR;
         counts.then(|| Arc::clone(&self.document))
