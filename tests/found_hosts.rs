@@ -208,7 +208,101 @@ async fn the_least_busy_host_is_chosen_and_names_lead_to_all_addresses() {
 }
 
 #[tokio::test]
-async fn only_the_settings_say_where_hosts_are_found() {
+async fn clients_stay_at_a_host_while_it_is_there_and_share_what_was_cached() {
+    let states = [0; 3].map(|_| State::new(Mutex::new((200, 0))));
+    let engines = [engine(&states[0]).await, engine(&states[1]).await, engine(&states[2]).await];
+    let mut hosts = [host(&engines[0]), host(&engines[1]), host(&engines[2])];
+    // As they stand in the list.
+    hosts.sort();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("engines");
+    write(&file, &json!(hosts).to_string());
+    let discover = format!("{{file: '{}', interval_ms: 500, by: weight}}", file.display());
+    let yaml = settings(&discover, "http://engines.invalid:8000/v1");
+    let gateway = Gateway::start(&yaml);
+    count(&gateway, 3.0).await;
+    let sticky =
+        json!({"mode": "loadbalance", "sticky": {"enabled": true, "hash_fields": ["metadata.user"]}});
+    let flat = json!({"strategy": sticky, "targets": [{"provider": "@engines"}, {"provider": "@cloud", "weight": 0}]});
+    let nested = json!({"strategy": {"mode": "loadbalance"}, "targets": [
+        {"strategy": sticky, "targets": [{"provider": "@engines"}]}, {"provider": "@cloud", "weight": 0}]});
+    let of_users = async |config: &Value| {
+        let mut all = Vec::new();
+        for user in 0..12 {
+            let metadata = json!({"user": format!("u{user}")}).to_string();
+            let response =
+                call(&gateway, config).header("x-gateway-metadata", metadata).send().await.unwrap();
+            all.push(index(&response));
+        }
+        all
+    };
+    let all = [of_users(&flat).await, of_users(&nested).await];
+    assert_eq!([of_users(&flat).await, of_users(&nested).await], all, "each stays");
+    write(&file, &json!(hosts[1..]).to_string());
+    count(&gateway, 2.0).await;
+    for (config, before) in [&flat, &nested].into_iter().zip(&all) {
+        for (before, after) in before.iter().zip(of_users(config).await) {
+            assert!(
+                *before == after || before.contains(&hosts[0]),
+                "{before} is there, and {after} was chosen"
+            );
+        }
+    }
+
+    // Without `failover` another host is tried, and no other target.
+    let plain = json!({"strategy": {"mode": "loadbalance"}, "targets": [{"provider": "@engines"}]});
+    let [_, second, _] = &hosts;
+    let state = states.iter().zip(&engines).find(|(_, engine)| host(engine) == *second).unwrap().0;
+    state.lock().0 = 500;
+    assert_eq!(used(&gateway, &plain).await.len(), 1);
+    state.lock().0 = 200;
+
+    let cached = json!({"provider": "@engines", "cache": {"mode": "simple"}});
+    let mut hits = 0;
+    for _ in 0..8 {
+        let response = call(&gateway, &cached).send().await.unwrap();
+        hits += usize::from(response.headers()["x-gateway-cache-status"] == "HIT");
+    }
+    assert_eq!(hits, 7, "whichever host responded");
+
+    // Another file counts at once, however long the one before was to be kept.
+    let kept = yaml.replace("interval_ms: 500", "interval_ms: 3600000");
+    gateway.reload(&kept);
+    count(&gateway, 2.0).await;
+    let other = folder.path().join("others");
+    write(&other, &hosts[0]);
+    gateway.reload(&kept.replace("/engines'", "/others'"));
+    count(&gateway, 1.0).await;
+    assert_eq!(used(&gateway, &cached).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_is_not_sent_to_all_hosts() {
+    let states = [0; 5].map(|_| State::new(Mutex::new((500, 0))));
+    let mut engines = Vec::new();
+    for state in &states {
+        engines.push(engine(state).await);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("engines");
+    write(&file, &json!(engines.iter().map(host).collect::<Vec<_>>()).to_string());
+    let discover = format!("{{file: '{}', interval_ms: 500}}", file.display());
+    let gateway = Gateway::start(&settings(&discover, "http://engines.invalid:8000/v1"));
+    count(&gateway, 5.0).await;
+    for config in [
+        json!({"provider": "@engines"}),
+        json!({"strategy": {"mode": "loadbalance", "failover": true}, "targets": [{"provider": "@engines"}]}),
+    ] {
+        let trace = new_trace();
+        let response = call(&gateway, &config).header("x-gateway-trace-id", &trace).send().await.unwrap();
+        assert_eq!(response.status(), 500);
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["attempts"].as_array().unwrap().len(), 3, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_settings_name_where_hosts_are_found() {
     let gateway = Gateway::start(&settings("{dns: localhost}", "http://engines.invalid:8000/v1"));
     let body = json!({"name": "mine", "provider": "vllm", "configurations": {"custom_host": "https://example.test/v1", "discover": {"file": "/etc/passwd"}}});
     let made = gateway.control(Method::POST, "/v1/providers").json(&body).send().await.unwrap();
@@ -221,7 +315,7 @@ async fn only_the_settings_say_where_hosts_are_found() {
 
 #[test]
 fn one_source_is_named_and_fits_the_host() {
-    for (discover, host, says) in [
+    for (discover, host, wanted) in [
         ("{}", "http://e/v1", "is required, or srv or file"),
         ("{dns: a, file: b}", "http://e/v1", "give one of dns, srv and file"),
         ("{dns: 'a b'}", "http://e/v1", "must be a name in DNS"),
@@ -230,7 +324,7 @@ fn one_source_is_named_and_fits_the_host() {
         ("{dns: a}", "https://e/v1", "which certificates do not name"),
     ] {
         let problems = check(&settings(discover, host)).stderr;
-        assert!(problems.contains(says), "{discover}: {problems}");
+        assert!(problems.contains(wanted), "{discover}: {problems}");
     }
     let none = "providers: {engines: {provider: openai, discover: {dns: a}}}\n";
     assert!(check(none).stderr.contains("needs custom_host"));

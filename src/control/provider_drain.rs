@@ -88,7 +88,9 @@ fn provider(call: &Call) -> Result<(Uuid, String), Error> {
         let hosts = call.snapshot.directory(None).hosts(slug);
         hosts.is_some_and(|(hosts, _)| hosts.iter().any(|host| *host.name == *named))
     };
-    let is_host = named.split_once('@').is_some_and(|(slug, _)| of_host(slug));
+    // One that is gone may still be drained.
+    let is_drained = || call.shared.drained_providers.get(Uuid::nil(), named, Instant::now()).is_some();
+    let is_host = named.split_once('@').is_some_and(|(slug, _)| of_host(slug) || is_drained());
     if is_host || call.snapshot.settings.providers.contains_key(named) {
         let message = "It is a provider of the settings, which all workspaces use. A key of the organisation drains it.";
         return match call.identity.is_bound {

@@ -60,7 +60,7 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
 
     fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
         let key = self.request.sticky_key(self.client.id.as_deref(), group, sticky);
-        self.sticky.get(&key, self.now).and_then(|index| usize::try_from(index).ok())
+        group.member_of(self.sticky.get(&key, self.now)?)
     }
 
     fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}

@@ -359,10 +359,12 @@ impl Compiler<'_> {
         Ok(TargetGroup {
             strategy: group_strategy(strategy, &members, &path, &self.patterns)?,
             path,
-            members,
             on_status_codes: strategy.on_status_codes.clone(),
             on_errors: strategy.on_errors.clone(),
             hedge: config.hedge,
+            is_of_hosts: false,
+            marks: host_group::marks(&members),
+            members,
         })
     }
 }
@@ -504,7 +506,7 @@ fn compile_target(
         provider,
         ids: slug.as_deref().map(|slug| sources.directory.provider_ids(slug)).unwrap_or_default(),
         slug,
-        host: host.map(|host| Arc::clone(&host.name)),
+        host: host.cloned().map(Box::new),
         prompt,
         api: None,
         by_model_name: sources.names.is_config(),

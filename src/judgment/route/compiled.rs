@@ -49,6 +49,10 @@ pub struct TargetGroup {
     /// `strategy.on_errors`: the classes of failures after which the next member is tried.
     pub on_errors: Option<Vec<FailureClass>>,
     pub hedge: Option<Hedge>,
+    /// Its members are the hosts of one provider, that were found.
+    pub is_of_hosts: bool,
+    /// Where members are at hosts that come and go: what tells each from the others, whatever its place in the list.
+    pub marks: Option<Box<[u32]>>,
 }
 
 /// A member of a group.
@@ -172,6 +176,22 @@ impl CompiledConfig {
 }
 
 impl TargetGroup {
+    /// What is remembered of a member for a client: its mark, or else its place.
+    pub fn mark_of(&self, member: usize) -> Option<u32> {
+        match &self.marks {
+            Some(marks) => marks.get(member).copied(),
+            None => u32::try_from(member).ok(),
+        }
+    }
+
+    /// The member of which this is remembered, if it is there.
+    pub fn member_of(&self, mark: u32) -> Option<usize> {
+        match &self.marks {
+            Some(marks) => marks.iter().position(|own| *own == mark),
+            None => usize::try_from(mark).ok(),
+        }
+    }
+
     /// What it has of its own where it chooses by the beginning of the request.
     pub(super) fn prefix(&self) -> Option<&PrefixGroup> {
         match &self.strategy {

@@ -4,6 +4,7 @@
 //! usable and which of several is taken (`plan`), and whether the same target is tried again (`retry`).
 
 use super::compiled::{GroupStrategy, Member, TargetGroup};
+use super::host_group;
 use super::outcome::{ErrorClass, Outcome};
 use words::config::failure_class::FailureClass;
 
@@ -18,7 +19,10 @@ pub(super) fn may_follow(group: &TargetGroup, failed: usize, next: usize, outcom
         },
         // A member that a limit refused, or that had no place, has had no request, so another one takes its place in any case.
         GroupStrategy::LoadBalance { failover, .. } => {
-            next.weight > 0.0 && (outcome.is_refused_here() || *failover && goes_on(group, failed, outcome))
+            let is_host =
+                || group.members.get(failed).is_some_and(|failed| host_group::goes_on(failed, next, outcome));
+            let goes_on = || *failover && goes_on(group, failed, outcome);
+            next.weight > 0.0 && (outcome.is_refused_here() || goes_on() || is_host())
         }
     }
 }
@@ -86,6 +90,6 @@ pub(super) fn moves_clients(outcome: &Outcome) -> bool {
     !outcome.is_refused_here() && outcome.failure_class().is_some_and(is_of_member)
 }
 
-fn has_class(outcome: &Outcome, classes: &[FailureClass]) -> bool {
+pub(super) fn has_class(outcome: &Outcome, classes: &[FailureClass]) -> bool {
     outcome.failure_class().is_some_and(|class| classes.contains(&class))
 }

@@ -12,6 +12,7 @@
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::continuation::{can_hedge_to, is_for_any_failure, may_follow, moves_clients};
 use super::env::RoutingEnv;
+use super::host_group;
 use super::least_busy;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
@@ -456,7 +457,8 @@ impl Plan {
         frame: &'a Frame,
         env: &'a dyn RoutingEnv,
     ) -> impl Iterator<Item = usize> + 'a {
-        let free = move |index: &usize| !frame.tried.contains(index);
+        let is_left = move |index: &usize| !host_group::is_tried_enough(group, &frame.tried, *index);
+        let free = move |index: &usize| !frame.tried.contains(index) && is_left(index);
         (0..group.members.len()).filter(free).filter(move |index| {
             group.members.get(*index).is_some_and(|member| self.is_usable(&member.node, env))
         })

@@ -87,6 +87,16 @@ impl PrefixGroup {
             }
             identities.push(distinct);
         }
+        // What is remembered is a place in the list: where hosts come and go, another list remembers anew, and the ranks keep most where
+        // it was.
+        let has_hosts = members
+            .iter()
+            .any(|member| first_target(&member.node).is_some_and(|target| target.host.is_some()));
+        let key = if has_hosts {
+            hash_of(key, |hasher| identities.iter().for_each(|own| hasher.write_u64(*own)))
+        } else {
+            key
+        };
         let is_inline = first.is_some_and(|target| target.id.is_inline());
         Self { owner: PrefixOwner { key, is_inline }, identities }
     }

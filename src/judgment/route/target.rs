@@ -11,6 +11,7 @@ use knowledge::provider::token_exchange::TokenExchange;
 use knowledge::provider::{Call, Provider};
 use memory::net::outbound::origin::Origin;
 use memory::state::directory::ProviderIds;
+use memory::state::discovered_hosts::DiscoveredHost;
 use memory::state::drained_providers::DrainedProviders;
 use memory::state::engine_loads::EngineLoads;
 use memory::state::metrics::TargetSeries;
@@ -33,8 +34,8 @@ pub struct Target {
     pub provider: &'static dyn Provider,
     /// The slug of the stored provider it names, without the `@`.
     pub slug: Option<String>,
-    /// The host of that provider that was found (`discover`), and this is a target at: `slug@10.0.0.1:8000`.
-    pub host: Option<Arc<str>>,
+    /// The host of that provider that was found (`discover`), and this is a target at.
+    pub host: Option<Box<DiscoveredHost>>,
     /// The records of that provider.
     pub ids: ProviderIds,
     /// The saved config whose name stands before the model in the request (`@config/model`).
@@ -96,7 +97,7 @@ impl Target {
 
     /// What the state of a server is kept under: the slug of its stored provider, or the name of its host among others of this provider.
     pub(crate) fn server(&self) -> Option<&str> {
-        self.host.as_deref().or(self.slug.as_deref())
+        self.host.as_ref().map(|host| &*host.name).or(self.slug.as_deref())
     }
 
     /// Since when its stored provider is drained, if it is; one that warms up is for some requests. `turn`: a number of the request, at least
@@ -104,7 +105,7 @@ impl Target {
     pub fn drained_since(&self, drained: &DrainedProviders, turn: f64, now: Instant) -> Option<Instant> {
         let record = self.ids.provider.unwrap_or_default();
         // A host may be drained alone, or with its provider.
-        let names = [self.host.as_deref(), self.slug.as_deref()];
+        let names = [self.host.as_ref().map(|host| &*host.name), self.slug.as_deref()];
         let found = names.into_iter().flatten().filter_map(|name| drained.get(record, name, now));
         let passed_over = found.filter(|drained| turn >= drained.share(now));
         passed_over.map(|drained| drained.since).min()

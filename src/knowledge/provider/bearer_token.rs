@@ -23,6 +23,8 @@ pub(super) fn parse_token(response: &TokenResponse) -> Result<Step, String> {
     if let (200, Some(token)) = (response.status, body.access_token.filter(|token| !token.is_empty())) {
         let seconds = match &body.expires_in {
             Some(Value::String(text)) => text.trim().parse().ok(),
+            // A time that is over.
+            Some(value) if value.as_i64().is_some_and(|seconds| seconds < 0) => Some(0),
             Some(value) => value.as_u64(),
             None => None,
         };

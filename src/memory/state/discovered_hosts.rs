@@ -6,19 +6,22 @@
 use super::Shared;
 use super::snapshot::SettingsSnapshot;
 use crate::net::outbound::dns::Dns;
-use futures_util::future::join_all;
+use crate::net::outbound::origin::Origin;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 use url::Url;
 use words::settings::outbound::Outbound;
-use words::settings::{HostSource, StoredProvider};
+use words::settings::{HostSource, Settings, StoredProvider};
 
 /// The hosts of a provider, at most.
 const MAX_HOSTS: usize = 256;
-/// How often it is looked whether one is due.
+/// How often it is looked whether other settings are in force.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest file, bytes.
@@ -36,6 +39,8 @@ pub struct DiscoveredHost {
     pub authority: Arc<str>,
     /// `custom_host` with this host in it.
     pub base: String,
+    /// `custom_host` itself, which stands for all of them.
+    pub of_all: Arc<str>,
     pub weight: f64,
 }
 
@@ -48,66 +53,99 @@ struct Found {
     weight: f64,
 }
 
-/// A provider that is looked for.
-struct Watch {
-    due: Instant,
-    /// Whether the last look has failed, so that it is said once.
-    has_failed: bool,
-}
-
-/// Keeps the hosts of the settings in force fresh, for ever.
+/// Keeps the hosts of the settings in force fresh, for ever. A source that takes long holds up no other.
 pub async fn keep_fresh(shared: &Shared) {
-    let mut watches: HashMap<String, Watch> = HashMap::new();
+    let mut looking = FuturesUnordered::new();
+    let mut running: HashMap<String, (StoredProvider, AbortHandle)> = HashMap::new();
     loop {
         let snapshot = shared.settings_arc();
-        let now = Instant::now();
-        watches.retain(|slug, _| discovery(&snapshot, slug).is_some());
-        let all = snapshot.settings.providers.iter().filter(|(_, provider)| provider.discover.is_some());
-        let due: Vec<_> =
-            all.filter(|(slug, _)| watches.get(*slug).is_none_or(|watch| now >= watch.due)).collect();
-        let looks =
-            due.into_iter().map(async |(slug, provider)| (slug, provider, look(shared, provider).await));
-        for (slug, provider, found) in join_all(looks).await {
-            let interval = provider.discover.as_ref().map_or(TIMEOUT, |discover| discover.interval);
-            let had_failed = watches.get(slug).is_some_and(|watch| watch.has_failed);
-            watches.insert(slug.clone(), Watch { due: now + interval, has_failed: found.is_err() });
-            match found {
-                Ok(found) => shared.install_hosts(slug, hosts_of(slug, provider, found)),
-                Err(why) if !had_failed => {
-                    log::warn!(target: "turnpike", "provider {slug}: its hosts cannot be found, the last ones stay: {why}");
-                }
-                Err(_) => {}
+        let wanted = |slug: &str, provider: &StoredProvider| {
+            snapshot.settings.providers.get(slug).is_some_and(|now| is_found_as(now, provider))
+        };
+        running.retain(|slug, (provider, task)| {
+            let stays = wanted(slug, provider);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for (slug, provider) in &snapshot.settings.providers {
+            if provider.discover.is_none() || running.contains_key(slug) {
+                continue;
+            }
+            let (task, registration) = AbortHandle::new_pair();
+            let look = look_again_and_again(shared, slug.clone(), provider.clone());
+            looking.push(Abortable::new(look, registration));
+            running.insert(slug.clone(), (provider.clone(), task));
+        }
+        let settings = Arc::clone(&snapshot.settings);
+        drop(snapshot);
+        let others = until_others(shared, settings);
+        tokio::pin!(others);
+        loop {
+            tokio::select! {
+                () = &mut others => break,
+                // One ends only when it is aborted.
+                Some(_) = looking.next() => {}
             }
         }
+    }
+}
+
+/// Returns when other settings are in force.
+async fn until_others(shared: &Shared, settings: Arc<Settings>) {
+    while Arc::ptr_eq(&settings, &shared.settings_arc().settings) {
         tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Whether the hosts of both are found in the same way, and are addresses of the same form.
+pub(super) fn is_found_as(one: &StoredProvider, other: &StoredProvider) -> bool {
+    one.discover.is_some()
+        && one.discover == other.discover
+        && one.account.custom_host == other.account.custom_host
+}
+
+async fn look_again_and_again(shared: &Shared, slug: String, provider: StoredProvider) {
+    let interval = provider.discover.as_ref().map_or(TIMEOUT, |discover| discover.interval);
+    let mut has_failed = false;
+    loop {
+        let next = tokio::time::Instant::now() + interval;
+        let found = look(shared, &provider).await;
+        let found = found.and_then(|found| hosts_of(&slug, &provider, found));
+        if let Err(why) = &found
+            && !has_failed
+        {
+            log::warn!(target: "turnpike", "provider {slug}: its hosts cannot be found, the last ones stay: {why}");
+        }
+        has_failed = found.is_err();
+        if let Ok(found) = found {
+            shared.install_hosts(&slug, &provider, found);
+        }
+        tokio::time::sleep_until(next).await;
     }
 }
 
 /// The lists of the providers that look for hosts as before: what a reload keeps.
 pub(super) fn kept(before: &SettingsSnapshot, after: &SettingsSnapshot) -> HostLists {
-    let is_kept = |slug: &str| {
-        let provider = |snapshot: &SettingsSnapshot| {
-            let provider = snapshot.settings.providers.get(slug)?;
-            Some((provider.discover.clone()?, provider.account.custom_host.clone()))
-        };
-        provider(before).is_some_and(|own| provider(after) == Some(own))
+    let provider =
+        |snapshot: &'_ SettingsSnapshot, slug: &str| snapshot.settings.providers.get(slug).cloned();
+    let is_kept = |slug: &str| match (provider(before, slug), provider(after, slug)) {
+        (Some(before), Some(after)) => is_found_as(&before, &after),
+        _ => false,
     };
     let lists = before.hosts_of.iter().filter(|(slug, _)| is_kept(slug));
     lists.map(|(slug, hosts)| (slug.clone(), Arc::clone(hosts))).collect()
 }
 
-fn discovery<'s>(snapshot: &'s SettingsSnapshot, slug: &str) -> Option<&'s words::settings::Discovery> {
-    snapshot.settings.providers.get(slug)?.discover.as_ref()
-}
-
 async fn look(shared: &Shared, provider: &StoredProvider) -> Result<Vec<Found>, String> {
     let Some(discover) = &provider.discover else { return Ok(Vec::new()) };
     let outbound = &shared.settings_arc().settings.outbound;
-    let looked = timeout(TIMEOUT, ask(&shared.dns, outbound, &discover.source)).await;
+    let looked = timeout(TIMEOUT, find(&shared.dns, outbound, &discover.source)).await;
     looked.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")))
 }
 
-async fn ask(dns: &Dns, outbound: &Outbound, source: &HostSource) -> Result<Vec<Found>, String> {
+async fn find(dns: &Dns, outbound: &Outbound, source: &HostSource) -> Result<Vec<Found>, String> {
     match source {
         HostSource::Dns(name) => {
             let ips = dns.all_addresses(name, outbound).await.map_err(|why| why.to_string())?;
@@ -131,11 +169,17 @@ async fn ask(dns: &Dns, outbound: &Outbound, source: &HostSource) -> Result<Vec<
 
 async fn read(path: &Path) -> Result<String, String> {
     let shown = |why: std::io::Error| format!("{}: {why}", path.display());
-    let size = tokio::fs::metadata(path).await.map_err(shown)?.len();
-    if size > MAX_FILE_BYTES {
+    // A pipe would wait for whoever writes it, and a device may have no end.
+    if !tokio::fs::metadata(path).await.map_err(shown)?.is_file() {
+        return Err(format!("{}: it is no regular file", path.display()));
+    }
+    let mut text = String::new();
+    let file = tokio::fs::File::open(path).await.map_err(shown)?;
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).await.map_err(shown)?;
+    if read as u64 > MAX_FILE_BYTES {
         return Err(format!("{}: it is over {MAX_FILE_BYTES} bytes", path.display()));
     }
-    tokio::fs::read_to_string(path).await.map_err(shown)
+    Ok(text)
 }
 
 /// Reads a file: a host in each line, or a JSON list of hosts or of objects with `targets`, as Prometheus has them (`file_sd_configs`).
@@ -177,32 +221,48 @@ impl Found {
 }
 
 /// The hosts of a provider, in one order however they were named, each once.
-fn hosts_of(slug: &str, provider: &StoredProvider, found: Vec<Found>) -> Arc<[DiscoveredHost]> {
-    let base = provider.account.custom_host.as_deref().and_then(|base| Url::parse(base).ok());
-    let Some(base) = base else { return Arc::default() };
+///
+/// # Errors
+/// One of them is none that can be connected to.
+fn hosts_of(
+    slug: &str,
+    provider: &StoredProvider,
+    found: Vec<Found>,
+) -> Result<Arc<[DiscoveredHost]>, String> {
+    let Some(of_all) = provider.account.custom_host.as_deref() else { return Ok(Arc::default()) };
+    let base = Url::parse(of_all).map_err(|why| why.to_string())?;
+    let of_all: Arc<str> = of_all.into();
     let mut hosts: BTreeMap<String, DiscoveredHost> = BTreeMap::new();
     for Found { host, port, weight } in found {
+        let wrong = || format!("{host:?} is no host");
         let mut url = base.clone();
-        let literal = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
-        let is_set =
-            url.set_host(Some(&literal)).is_ok() && port.is_none_or(|port| url.set_port(Some(port)).is_ok());
-        let (Some(host), Some(port), true) = (url.host_str(), url.port_or_known_default(), is_set) else {
-            log::warn!(target: "turnpike", "provider {slug}: {literal:?} is no host");
-            continue;
-        };
-        let authority = format!("{host}:{port}");
+        // In DNS a name may end with a dot.
+        let bare = host.strip_suffix('.').unwrap_or(&host);
+        let literal =
+            if bare.contains(':') && !bare.starts_with('[') { format!("[{bare}]") } else { bare.to_owned() };
+        url.set_host(Some(&literal)).map_err(|_| wrong())?;
+        if let Some(port) = port {
+            url.set_port(Some(port)).map_err(|()| wrong())?;
+        }
+        let base = url.as_str().trim_end_matches('/').to_owned();
+        // As the target at it is compiled.
+        Origin::parse(&base, true).map_err(|_| wrong())?;
+        let authority =
+            url.host_str().zip(url.port_or_known_default()).map(|(host, port)| format!("{host}:{port}"));
+        let authority = authority.ok_or_else(wrong)?;
         let host = DiscoveredHost {
             name: format!("{slug}@{authority}").into(),
             authority: authority.as_str().into(),
-            base: url.as_str().trim_end_matches('/').to_owned(),
+            base,
+            of_all: Arc::clone(&of_all),
             weight,
         };
         hosts.entry(authority).or_insert(host);
     }
     if hosts.len() > MAX_HOSTS {
-        log::warn!(target: "turnpike", "provider {slug}: of {} hosts {MAX_HOSTS} are used", hosts.len());
+        return Err(format!("there are {} hosts, and {MAX_HOSTS} is the most", hosts.len()));
     }
-    hosts.into_values().take(MAX_HOSTS).collect()
+    Ok(hosts.into_values().collect())
 }
 
 #[cfg(test)]
@@ -257,18 +317,24 @@ mod tests {
         let all = vec![
             found("10.0.0.2", None),
             found("::1", None),
-            found("GPU-1", Some(9000)),
+            found("GPU-1.", Some(9000)),
             found("10.0.0.2", Some(8000)),
-            found("a b", None),
         ];
-        let hosts = hosts_of("engine", &provider("http://engines.internal:8000/v1"), all.clone());
+        let hosts = hosts_of("engine", &provider("http://engines.internal:8000/v1"), all.clone()).unwrap();
         let bases: Vec<&str> = hosts.iter().map(|host| host.base.as_str()).collect();
         assert_eq!(bases, ["http://10.0.0.2:8000/v1", "http://[::1]:8000/v1", "http://gpu-1:9000/v1"]);
         assert_eq!(&*hosts[1].name, "engine@[::1]:8000");
-        let plain = hosts_of("engine", &provider("http://engines.internal"), all);
+        let plain = hosts_of("engine", &provider("http://engines.internal"), all).unwrap();
         assert_eq!((&*plain[0].authority, plain[0].base.as_str()), ("10.0.0.2:80", "http://10.0.0.2"));
-        assert_eq!(hosts_of("engine", &StoredProvider::default(), vec![found("a", None)]).len(), 0);
+        assert_eq!(hosts_of("engine", &StoredProvider::default(), vec![found("a", None)]).unwrap().len(), 0);
+        // Each is one that a target can be at: one that is not would make all of the provider's requests fail.
+        let long = "a".repeat(64);
+        for wrong in ["a b", "*.x", "a..b", "a,b", "a;b", "x~y", "", ".", &long] {
+            let one =
+                hosts_of("engine", &provider("http://e/v1"), vec![found("good", None), found(wrong, None)]);
+            assert!(one.is_err_and(|why| why.contains("is no host")), "{wrong}");
+        }
         let many = (0..=MAX_HOSTS).map(|number| found(&format!("h{number}"), None)).collect();
-        assert_eq!(hosts_of("engine", &provider("http://e/v1"), many).len(), MAX_HOSTS);
+        assert!(hosts_of("engine", &provider("http://e/v1"), many).unwrap_err().contains("is the most"));
     }
 }

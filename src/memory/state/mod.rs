@@ -90,7 +90,7 @@ use stored::CompilerEnv;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
 use tokenizer::Tokenizer;
-use words::settings::SettingsSource;
+use words::settings::{SettingsSource, StoredProvider};
 
 /// Entries of the audit log a second for clients without a good key, so that nobody can fill it from outside.
 const MAX_UNKNOWN_CLIENTS: u32 = 10;
@@ -302,13 +302,14 @@ impl Shared {
     }
 
     /// Puts the hosts of a provider in force that were found, where they are others than before.
-    pub fn install_hosts(&self, slug: &str, hosts: Arc<[DiscoveredHost]>) {
+    /// `provider`: as it was looked for.
+    pub(crate) fn install_hosts(&self, slug: &str, provider: &StoredProvider, hosts: Arc<[DiscoveredHost]>) {
         let _one = self.replacing.lock();
         let before = self.snapshot.load_full();
-        let is_known = before.hosts_of.get(slug).map_or(hosts.is_empty(), |known| *known == hosts);
-        let is_wanted =
-            before.settings.providers.get(slug).is_some_and(|provider| provider.discover.is_some());
-        if is_known || !is_wanted {
+        let is_same = before.hosts_of.get(slug).map_or(hosts.is_empty(), |before| *before == hosts);
+        let now = before.settings.providers.get(slug);
+        let is_wanted = now.is_some_and(|now| discovered_hosts::is_found_as(now, provider));
+        if is_same || !is_wanted {
             return;
         }
         let names: Vec<&str> = hosts.iter().map(|host| &*host.authority).collect();

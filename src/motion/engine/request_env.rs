@@ -72,12 +72,12 @@ impl RoutingEnv for RequestEnv {
 
     fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
         let key = self.sticky_key(group, sticky)?;
-        self.shared.sticky_sessions.get(&key, Instant::now()).and_then(|index| usize::try_from(index).ok())
+        group.member_of(self.shared.sticky_sessions.get(&key, Instant::now())?)
     }
 
     fn remember_choice(&self, group: &TargetGroup, sticky: &Sticky, child: usize) {
-        let (Some(key), Ok(index)) = (self.sticky_key(group, sticky), u32::try_from(child)) else { return };
-        self.shared.sticky_sessions.insert(&key, index, Duration::from_secs(sticky.ttl), Instant::now());
+        let (Some(key), Some(mark)) = (self.sticky_key(group, sticky), group.mark_of(child)) else { return };
+        self.shared.sticky_sessions.insert(&key, mark, Duration::from_secs(sticky.ttl), Instant::now());
     }
 
     fn prefix(&self) -> Option<&PromptPrefix> {

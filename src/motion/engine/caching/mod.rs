@@ -47,6 +47,7 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::operation::Operation;
+use words::config::account::Account;
 use words::settings::SemanticCacheSettings;
 
 /// What all requests share of the cache.
@@ -107,6 +108,13 @@ struct ClientHeaders<'a> {
 
 /// What the keys of all requests to a target at this address have.
 fn target_digest(target: &Target, origin: &Origin) -> TargetDigest {
+    // Any host of the provider would have sent the response.
+    if let Some(host) = &target.host
+        && let Ok(origin) = Origin::parse(&host.of_all, true)
+    {
+        let account = Account { custom_host: Some(host.of_all.to_string()), ..target.account.clone() };
+        return TargetDigest::new(target.provider.id(), &origin, &account);
+    }
     TargetDigest::new(target.provider.id(), origin, &target.account)
 }
 
