@@ -6,7 +6,7 @@ use http::HeaderValue;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
@@ -20,6 +20,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// The same of what is kept of a server for one person.
 const MAX_PERSONS: u64 = 4096;
 const PERSON_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// The lists of all persons, about, bytes: beyond it one is fetched for each use.
+const MAX_PERSON_BYTES: usize = 64 << 20;
 /// How long a list is used.
 pub const LIST_TIME_TO_LIVE: Duration = Duration::from_secs(60);
 /// How long a failure to list is remembered, so that a server that is down is not called by each list of all.
@@ -80,6 +82,11 @@ pub enum ListPurpose {
     AllServers,
 }
 
+/// What a list holds, about.
+fn bytes_of(items: &[McpItem]) -> usize {
+    items.iter().map(|item| item.text.len() + size_of::<McpItem>()).sum()
+}
+
 /// What was found, or why nothing was.
 #[derive(Debug)]
 pub struct McpFetch<T> {
@@ -105,7 +112,7 @@ impl<T> McpFetch<T> {
 }
 
 /// The place of what is found.
-type Found<T> = Arc<OnceCell<McpFetch<T>>>;
+pub type Found<T> = Arc<OnceCell<McpFetch<T>>>;
 
 /// What is kept of one server: for all clients, or for one person.
 #[derive(Debug, Default)]
@@ -164,6 +171,17 @@ impl McpUpstream {
         self.lists.lock().retain(|(_, cell)| cell.get().is_none_or(is_good));
     }
 
+    /// Forgets a list that is not to be kept. Another one that was fetched meanwhile stays.
+    pub fn forget_list(&self, unkept: &Found<McpItems>) {
+        self.lists.lock().retain(|(_, cell)| !Arc::ptr_eq(cell, unkept));
+    }
+
+    fn list_bytes(&self) -> usize {
+        let lists = self.lists.lock();
+        let kept = lists.iter().filter_map(|(_, cell)| cell.get()?.found.as_ref().ok());
+        kept.map(|items| bytes_of(items)).sum()
+    }
+
     /// The place of a list that is good at `now`. `max_age`: the oldest that is good.
     pub fn list(
         &self,
@@ -195,6 +213,8 @@ pub struct McpSessions {
     servers: Cache<(Uuid, u64), Arc<McpUpstream>>,
     /// Apart, so that no person evicts what is kept for all.
     persons: Cache<(Uuid, u64, Arc<str>), Arc<McpUpstream>>,
+    /// What their lists hold, or held a moment ago.
+    person_bytes: AtomicUsize,
     next_id: AtomicU64,
 }
 
@@ -202,7 +222,7 @@ impl Default for McpSessions {
     fn default() -> Self {
         let servers = Cache::builder().max_capacity(MAX_SERVERS).time_to_idle(IDLE_TIMEOUT).build();
         let persons = Cache::builder().max_capacity(MAX_PERSONS).time_to_idle(PERSON_IDLE_TIMEOUT).build();
-        Self { servers, persons, next_id: AtomicU64::new(1) }
+        Self { servers, persons, person_bytes: AtomicUsize::new(0), next_id: AtomicU64::new(1) }
     }
 }
 
@@ -217,6 +237,17 @@ impl McpSessions {
         self.persons.get_with((id, revision, Arc::clone(person)), Arc::default)
     }
 
+    /// Counts a new list of a person; `false`: there is no room to keep it.
+    pub fn has_room_for(&self, items: &[McpItem]) -> bool {
+        let bytes = bytes_of(items);
+        let before = self.person_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before.saturating_add(bytes) <= MAX_PERSON_BYTES;
+        if !has_room {
+            self.person_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        has_room
+    }
+
     /// The id of the next request to a server: no two of a process are equal.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
@@ -227,9 +258,12 @@ impl McpSessions {
         self.servers.run_pending_tasks();
         self.persons.run_pending_tasks();
         // Each person has lists of each server, so that they must not be held for as long as what is kept with them.
+        let mut bytes = 0;
         for (_, upstream) in &self.persons {
             upstream.drop_lists(now);
+            bytes += upstream.list_bytes();
         }
+        self.person_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
@@ -300,6 +334,23 @@ mod tests {
         sessions.drop_expired(start + LIST_TIME_TO_LIVE);
         assert_eq!(held(), 1);
         assert!(Arc::ptr_eq(&fetching, &list(McpList::Prompts)));
+    }
+
+    #[test]
+    fn lists_of_persons_are_kept_while_there_is_room() {
+        let sessions = McpSessions::default();
+        let large: McpItems = Arc::from([McpItem::new("x".repeat(MAX_PERSON_BYTES * 2 / 3))]);
+        let now = Instant::now();
+        let upstream = sessions.of_person(Uuid::from_u128(1), 1, &"https://id.test\nann".into());
+        let cell = upstream.list(McpList::Tools, LIST_TIME_TO_LIVE, ListPurpose::ThisServer, now);
+        cell.set(McpFetch::new(now, now, Ok(Arc::clone(&large)))).unwrap();
+        assert!(sessions.has_room_for(&large) && !sessions.has_room_for(&large));
+        sessions.drop_expired(now);
+        assert!(!sessions.has_room_for(&large), "it is still there");
+        upstream.forget_list(&cell);
+        assert_eq!(upstream.lists.lock().len(), 0);
+        sessions.drop_expired(now);
+        assert!(sessions.has_room_for(&large));
     }
 
     #[test]

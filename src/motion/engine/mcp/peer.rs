@@ -17,6 +17,7 @@ use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc;
 use words::api::mcp::definition::canonical;
@@ -175,6 +176,7 @@ impl McpPeer {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.message);
         }
+        self.check_person(engine, snapshot).await?;
         let cell = self.upstream.session(Instant::now());
         let opening = cell.get_or_init(|| async {
             let began = Instant::now();
@@ -196,7 +198,9 @@ impl McpPeer {
         max_age: Duration,
         purpose: ListPurpose,
     ) -> Result<McpItems, String> {
+        self.check_person(engine, snapshot).await?;
         let cell = self.upstream.list(list, max_age, purpose, Instant::now());
+        let is_kept = AtomicBool::new(true);
         let fetching = cell.get_or_init(|| async {
             let began = Instant::now();
             // A token endpoint has a time of its own, and how that ends is remembered: what is cut off would be tried again.
@@ -212,9 +216,30 @@ impl McpPeer {
                     fetched.unwrap_or_else(|_| Err("it takes too long".to_owned()))
                 }
             };
+            if let (Ok(items), SignIn::Person(..)) = (&fetched, &self.sign_in) {
+                is_kept.store(engine.shared.mcp_sessions.has_room_for(items), Ordering::Relaxed);
+            }
             McpFetch::new(began, Instant::now(), fetched)
         });
-        fetching.await.found.clone()
+        let found = fetching.await.found.clone();
+        if !is_kept.load(Ordering::Relaxed) {
+            self.upstream.forget_list(&cell);
+        }
+        found
+    }
+
+    /// Whether the token of this client can be exchanged. Apart from what is kept of the person: another token of theirs may be good, and this
+    /// one must not have what was listed for that.
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn check_person(&self, engine: &Engine, snapshot: &Arc<SettingsSnapshot>) -> Result<(), String> {
+        let needs_token = matches!(self.sign_in, SignIn::Person(..)) && self.server.api.is_none();
+        if !needs_token {
+            return Ok(());
+        }
+        let unauthorized = self.unauthorized(engine, snapshot).await;
+        unauthorized.map_or(Ok(()), |error| Err(self.note_unlisted(error.to_string())))
     }
 
     async fn fetch(
