@@ -272,7 +272,7 @@ async fn no_export_has_what_the_operator_denies() {
     until_logged(&gateway, 1).await;
     let path = "/v1/logs/exports/field-restrictions";
     let free = call(&gateway, Method::GET, path, &Value::Null).await;
-    assert_eq!((&free["denied_fields"], free["allowed_fields"].as_array().unwrap().len()), (&json!([]), 47));
+    assert_eq!((&free["denied_fields"], free["allowed_fields"].as_array().unwrap().len()), (&json!([]), 48));
     let (before, url) = exported(&gateway, json!({}), &["trace_id", "request"]).await;
     assert_eq!(lines(&url).await.len(), 1);
     gateway.reload(&denying);

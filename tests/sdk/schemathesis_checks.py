@@ -78,7 +78,7 @@ BEYOND_A_SCHEMA = [
     ("", "name one of them: key, namespace"),
     ("key", "is the `cache.key` of an access line"),
     # Lists of values with commas, ranges, and how far a question to the ledger may reach: docs/analytics.md.
-    (r"(filters\.)?(status_code|cache_status|ai_org_model|metadata(\..*)?)", ""),
+    (r"(filters\.)?(status_code|cache_status|prompt_cache_miss|ai_org_model|metadata(\..*)?)", ""),
     (r"(filters\.)?(time_of_generation_m..|workspace_slug)|granularity|timezone|columns|order_by|groupBy", ""),
     # A request that is to be explained: see docs/control.md.
     (r"method|path|headers\..*|body", ""),
