@@ -7,7 +7,7 @@
 use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::message::Message;
-use crate::support::provider::Provider;
+use crate::support::provider::{Provider, chat_completion};
 use crate::support::settings::KEY;
 use crate::support::wait::until;
 use parking_lot::Mutex;
@@ -34,20 +34,13 @@ async fn engine(metrics: &Page) -> Provider {
         let (status, kind, body) = match request.start.starts_with("GET /metrics ") {
             true if has_key => ("200 OK", "text/plain", metrics.lock().clone()),
             true => ("401 Unauthorized", "text/plain", String::new()),
-            false => ("200 OK", "application/json", chat()),
+            false => ("200 OK", "application/json", chat_completion()),
         };
         let length = body.len();
         format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
             .into_bytes()
     })
     .await
-}
-
-fn chat() -> String {
-    json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Done."}}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}})
-    .to_string()
 }
 
 fn settings(providers: &str) -> String {

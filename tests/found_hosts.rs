@@ -6,7 +6,7 @@ use crate::support::client::{client, hello, new_trace};
 use crate::support::command::check;
 use crate::support::gateway::Gateway;
 use crate::support::message::Message;
-use crate::support::provider::Provider;
+use crate::support::provider::{Provider, chat_completion};
 use crate::support::settings::KEY;
 use crate::support::wait::until;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ async fn engine(state: &State) -> Provider {
         let (status, running) = *state.lock();
         let (status, body) = match request.start.starts_with("GET /metrics ") {
             true => (200, format!("vllm:num_requests_running {running}\nvllm:num_requests_waiting 0\n")),
-            false if status == 200 => (200, chat()),
+            false if status == 200 => (200, chat_completion()),
             false => (status, json!({"error": {"message": "no", "type": "x"}}).to_string()),
         };
         let length = body.len();
@@ -35,13 +35,6 @@ async fn engine(state: &State) -> Provider {
         .into_bytes()
     })
     .await
-}
-
-fn chat() -> String {
-    json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Done."}}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}})
-    .to_string()
 }
 
 /// `127.0.0.1:PORT` of a provider.

@@ -30,7 +30,7 @@ use pingora::http::RequestHeader;
 use pingora_core::server::configuration::ServerConf;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use words::api::body::Body;
 use words::config::Checks;
 use words::config::headers::GatewayHeaders;
@@ -172,7 +172,7 @@ impl MemoryEngine {
         let endpoint = Endpoint::find(&Method::POST, header.uri.path());
         let request = Request::new(endpoint, Method::POST, header.uri.clone(), body);
         let shared = Arc::clone(&self.engine.shared);
-        let mut env = RequestEnv { shared, client: None, request: None, prefix: None, turn: OnceLock::new() };
+        let mut env = RequestEnv::plain(&shared, None);
         let mut plan = Plan::new(config, request.model.clone());
         let first = plan.first(&mut env).unwrap();
         Box::new(Admitted { plan, request, env, first, prepared: None })

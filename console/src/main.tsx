@@ -47,7 +47,7 @@ const LISTS: { path: string; title: string; lead: string; kinds: Kind[] }[] = [
   { path: 'guardrails', title: 'Guardrails', lead: 'Checks of requests and responses, with what follows from them. Configs and workspaces name them by slug.', kinds: [GUARDRAILS] },
   { path: 'models', title: 'Model names', lead: 'Names that clients write in model, and what they stand for.', kinds: [MODEL_NAMES] },
   { path: 'prompts', title: 'Prompts', lead: 'Stored prompts with variables and versions. Clients render them by slug.', kinds: [PROMPTS, PARTIALS, LABELS] },
-  { path: 'mcp', title: 'MCP servers', lead: 'Servers of tools and what each says of itself. Tool calls of clients do not go through the gateway.', kinds: [MCP_SERVERS] },
+  { path: 'mcp', title: 'MCP servers', lead: 'Servers of tools and what each says of itself. Clients use them at /mcp of the data port.', kinds: [MCP_SERVERS] },
 ];
 /** Kinds whose page is the one that their table describes. */
 const KINDS = [BUDGETS, RATES, PROVIDERS, WORKSPACES, INVITES, USERS, MODEL_NAMES, PARTIALS, LABELS, MCP_SERVERS];

@@ -5,6 +5,7 @@
 
 use super::message::Message;
 use parking_lot::Mutex;
+use serde_json::json;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -60,4 +61,12 @@ async fn serve(mut stream: TcpStream, respond: Arc<Responder>, log: Arc<Mutex<Ve
             return;
         }
     }
+}
+
+/// The body of a whole chat completion, with usage.
+pub(crate) fn chat_completion() -> String {
+    json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Done."}}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}})
+    .to_string()
 }

@@ -81,14 +81,16 @@ pub(super) async fn end_all(mut call: Call) -> Result<Reply, Error> {
     Ok(Reply::from(json!({"object": "console-sessions-end", "user": user})))
 }
 
-/// Writes a record, and deletes those of no use any more.
+/// Writes a record, and deletes those of no use any more. That all sessions of a person are ended is written however many sign-outs there
+/// are.
 ///
 /// # Errors
-/// 409 where there are too many.
+/// 409 for a sign-out where there are too many.
 async fn write(call: &mut Call, record: Record) -> Result<(), Error> {
     let catalog = call.catalog()?;
     let mut changes = useless(&catalog, &record, call.now);
-    if catalog.all(Kind::SessionEnd).count() >= MAX_RECORDS + changes.len() {
+    let is_sign_out = members(&record).contains_key("of");
+    if is_sign_out && catalog.all(Kind::SessionEnd).count() >= MAX_RECORDS + changes.len() {
         return Err(Error::conflict("As many sessions were ended in the last hours as are remembered."));
     }
     changes.push(put(record));

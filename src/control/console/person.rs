@@ -22,6 +22,21 @@ pub(crate) struct Person {
 }
 
 impl Person {
+    /// Somebody who signs in now, and the client that the person is.
+    ///
+    /// # Errors
+    /// As [`Person::identify`].
+    pub fn new(
+        claims: SignedIn,
+        snapshot: &SettingsSnapshot,
+        now: Timestamp,
+    ) -> Result<(Self, Arc<ClientIdentity>), Error> {
+        let mut person = Self { user: String::new(), begun: now.as_second(), claims };
+        let client = person.identify(snapshot, now)?;
+        person.user = client.user.as_deref().unwrap_or_default().to_owned();
+        Ok((person, client))
+    }
+
     /// The client that the person is.
     ///
     /// # Errors

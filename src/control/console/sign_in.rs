@@ -23,6 +23,7 @@ use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use memory::auth::KeySearch;
 use memory::auth::sign_in_code::SignInCode;
+use memory::auth::signed_in::SignedIn;
 use memory::auth::signed_token::TokenRefusal;
 use memory::state::Shared;
 use memory::state::identity_provider::SignInFailure;
@@ -160,12 +161,8 @@ pub(super) async fn end(sessions: Arc<Sessions>, services: Services, request: Re
     // It has the code.
     trail.query.clear();
     let ended = Box::pin(ending(&sessions, shared, &parts, now)).await;
-    let judged = ended.and_then(|(mut person, page)| {
-        let client = person.identify(&snapshot, now)?;
-        person.user = client.user.as_deref().unwrap_or_default().to_owned();
-        Ok((client, person, page))
-    });
-    let begun = judged.and_then(|(client, person, page)| {
+    let begun = ended.and_then(|(claims, page)| {
+        let (person, client) = Person::new(claims, &snapshot, now)?;
         let session = sessions.begin_of(person, now.as_second()).ok_or_else(|| {
             Error::forbidden("What the identity provider says of you is too long for a cookie. Sign in with a service key.")
         })?;
@@ -193,7 +190,7 @@ async fn ending(
     shared: &Shared,
     parts: &Parts,
     now: Timestamp,
-) -> Result<(Person, String), Error> {
+) -> Result<(SignedIn, String), Error> {
     let snapshot = shared.settings_arc();
     let client = client(&snapshot)?;
     origin_guard::check(parts, &snapshot.settings.listen.control_names)?;
@@ -224,8 +221,7 @@ async fn ending(
     }
     let until = now.as_second() + ABSOLUTE;
     let person = shared.identity_provider.person(&code, &begun.code, client, shared, until).await;
-    let claims = person.map_err(|why| failed(&why))?;
-    Ok((Person { user: String::new(), begun: now.as_second(), claims }, begun.page))
+    Ok((person.map_err(|why| failed(&why))?, begun.page))
 }
 
 /// What the provider has the browser bring back.

@@ -2,7 +2,7 @@
 //!
 //! A client's token is good at the gateway: it is sent to no token endpoint but those that the settings open.
 
-use super::sign_in::{Saved, read_endpoint};
+use super::sign_in::{CLIENT_SECRET_IN, SCOPE, Saved, read_endpoint};
 use crate::field::{Field, Type, optional, required};
 use memory::auth::Tokens;
 use memory::net::outbound::custom_host::HostRules;
@@ -26,18 +26,14 @@ pub(super) const TOKEN_EXCHANGE: Field = optional(
             Type::Text(8192),
             "A secret: it comes back as `*****`, which keeps it in an update. Absent: a public client.",
         ),
-        optional(
-            "client_secret_in",
-            Type::OneOf(&["header", "form"]),
-            "`header`, the default: HTTP Basic. `form`: `client_id` and `client_secret` in the body.",
-        ),
+        CLIENT_SECRET_IN,
         optional("audience", Type::Text(2048), "Whom the token is for, by the identity provider's name."),
         optional(
             "resource",
             Type::Text(2048),
             "Whom the token is for, by its address. Default: the server's `url`; empty: not sent.",
         ),
-        optional("scope", Type::Text(2048), "Scopes, with spaces between them."),
+        SCOPE,
         optional(
             "requested_token_type",
             Type::Text(512),

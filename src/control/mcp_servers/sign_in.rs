@@ -9,6 +9,14 @@ use memory::net::outbound::origin::{Host, Origin};
 use serde_json::{Map, Value};
 use words::config::read::Problems;
 
+pub(super) const SCOPE: Field = optional("scope", Type::Text(2048), "Scopes, with spaces between them.");
+
+pub(super) const CLIENT_SECRET_IN: Field = optional(
+    "client_secret_in",
+    Type::OneOf(&["header", "form"]),
+    "`header`, the default: HTTP Basic. `form`: `client_id` and `client_secret` in the body.",
+);
+
 pub(super) const OAUTH: Field = optional(
     "oauth",
     Type::Object(&[
@@ -19,17 +27,13 @@ pub(super) const OAUTH: Field = optional(
             Type::Text(8192),
             "A secret: it comes back as `*****`, which keeps it in an update.",
         ),
-        optional("scope", Type::Text(2048), "Scopes, with spaces between them."),
+        SCOPE,
         optional(
             "resource",
             Type::Text(2048),
             "Whom the token is for (RFC 8707). Default: the server's `url`; empty: not sent.",
         ),
-        optional(
-            "client_secret_in",
-            Type::OneOf(&["header", "form"]),
-            "`header`, the default: HTTP Basic. `form`: `client_id` and `client_secret` in the body.",
-        ),
+        CLIENT_SECRET_IN,
     ]),
     "Signs in with client credentials (OAuth), and sends the token as `authorization`.",
 );

@@ -128,11 +128,9 @@ async fn look_again_and_again(shared: &Shared, slug: String, provider: StoredPro
 
 /// The lists of the providers that look for hosts as before: what a reload keeps.
 pub(super) fn kept(before: &SettingsSnapshot, after: &SettingsSnapshot) -> HostLists {
-    let provider =
-        |snapshot: &'_ SettingsSnapshot, slug: &str| snapshot.settings.providers.get(slug).cloned();
-    let is_kept = |slug: &str| match (provider(before, slug), provider(after, slug)) {
-        (Some(before), Some(after)) => is_found_as(&before, &after),
-        _ => false,
+    let is_kept = |slug: &str| {
+        let own = before.settings.providers.get(slug).zip(after.settings.providers.get(slug));
+        own.is_some_and(|(before, after)| is_found_as(before, after))
     };
     let lists = before.hosts_of.iter().filter(|(slug, _)| is_kept(slug));
     lists.map(|(slug, hosts)| (slug.clone(), Arc::clone(hosts))).collect()

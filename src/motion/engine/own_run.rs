@@ -20,7 +20,7 @@ use judgment::route::compile::{Sources, compile_own};
 use judgment::route::config_hooks::OwnHooks;
 use judgment::route::plan::Plan;
 use pingora::http::RequestHeader;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use words::api::body::Body;
 use words::config::headers::GatewayHeaders;
 use words::config::policies::Policies;
@@ -115,13 +115,7 @@ async fn plan_own(
     let sources = Sources::new(&ctx.snapshot, &gateway_headers, None, &request, ctx.workspace());
     let config = Arc::new(compile_own(&sources, hooks)?);
     let client = own.payer.client.clone();
-    let mut env = RequestEnv {
-        shared: Arc::clone(&engine.shared),
-        client,
-        request: None,
-        prefix: None,
-        turn: OnceLock::new(),
-    };
+    let mut env = RequestEnv::plain(&engine.shared, client);
     let mut plan = Plan::new(Arc::clone(&config), None);
     let first = plan
         .first(&mut env)

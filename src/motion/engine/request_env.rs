@@ -30,6 +30,11 @@ pub struct RequestEnv {
 }
 
 impl RequestEnv {
+    /// Of a request whose config chooses by nothing that the request has.
+    pub fn plain(shared: &Arc<Shared>, client: Option<Arc<ClientIdentity>>) -> Self {
+        Self { shared: Arc::clone(shared), client, request: None, prefix: None, turn: OnceLock::new() }
+    }
+
     /// The state that the process keeps for a target between requests.
     pub(crate) fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
         target

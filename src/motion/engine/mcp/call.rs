@@ -28,7 +28,7 @@ use memory::state::mcp_sessions::McpSession;
 use pingora::http::{RequestHeader, ResponseHeader};
 use serde_json::value::RawValue;
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::sync::watch;
 use words::api::body::Body;
 use words::api::mcp::envelope::{relayed_params, request};
@@ -171,13 +171,7 @@ async fn send(
         ctx.record.capture = planner.capture(ctx, &request);
     }
     let client = ctx.record.client.clone();
-    let mut env = RequestEnv {
-        shared: Arc::clone(&engine.shared),
-        client,
-        request: None,
-        prefix: None,
-        turn: OnceLock::new(),
-    };
+    let mut env = RequestEnv::plain(&engine.shared, client);
     let mut plan = Plan::new(Arc::clone(config), request.model.clone());
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
     if is_first {
