@@ -386,3 +386,27 @@ async fn metrics_show_why_nothing_was_read() {
     let wrong = wrong.text().await.unwrap();
     assert!(wrong.contains("prompt_cache_miss") && wrong.contains("other_target"), "{wrong}");
 }
+
+#[tokio::test]
+async fn marks_by_use_are_for_five_minutes_while_a_conversation_does_not_pause() {
+    let gateway = settings();
+    let (provider, _) = provider().await;
+    for turn in 1..4 {
+        let body = messages(turn);
+        let [mut found, mut wanted] = [Vec::new(), Vec::new()];
+        for (sent, marks) in
+            [(&mut found, json!({"mode": "auto", "ttl": "auto"})), (&mut wanted, json!("auto"))]
+        {
+            send(&gateway, &provider, "messages", Some(marks), &body).await;
+            *sent = provider.received().pop().unwrap().body;
+        }
+        assert_eq!(found, wanted, "turn {turn}");
+    }
+    let config =
+        json!({"provider": "anthropic", "api_key": "k", "prompt_cache": {"mode": "auto", "ttl": "auto"}});
+    let question = json!({"method": "POST", "path": "/v1/messages", "body": messages(2),
+        "headers": {"x-gateway-api-key": KEY, "x-gateway-config": config.to_string()}});
+    let explained = gateway.control(Method::POST, "/v1/explain").json(&question).send().await.unwrap();
+    let explained: Value = explained.json().await.unwrap();
+    assert_eq!(explained["tree"]["prompt_cache"], json!({"mode": "auto", "ttl": "auto"}), "{explained}");
+}

@@ -90,6 +90,8 @@ pub struct Request {
     pub is_edited: bool,
     /// What providers' refusals say of their models; `None` for what is not sent at once, such as the lines of a vendor's batch job.
     pub learned: Option<WorkspaceForms>,
+    /// Between two turns of its conversation lay more than five minutes (`prompt_cache.ttl: auto`).
+    pub pauses: bool,
 }
 
 /// The slug of a model written as `@slug/model`, and the model without it.
@@ -144,6 +146,7 @@ impl Request {
             is_edited: false,
             is_own: false,
             learned: None,
+            pauses: false,
         }
     }
 
@@ -569,7 +572,7 @@ fn prepare(
         stream_usage: request.stream_usage,
         client_betas: request.betas.as_deref(),
         learned: request.learned_of(target, call.model),
-        prompt_cache: target.policies.auto_marks(),
+        prompt_cache: target.policies.auto_marks().map(|rule| rule.of_turn(request.pauses)),
     };
     translation::prepare(target.provider, call, &target.account, body, options, notes)
 }

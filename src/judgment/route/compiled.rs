@@ -21,7 +21,7 @@ pub struct CompiledConfig {
     targets: Vec<Arc<Target>>,
     /// Whether a strategy reads facts of the request.
     uses_facts: bool,
-    /// Whether a group chooses by the beginning of the request.
+    /// Whether the beginning of the request decides anything.
     uses_prefix: bool,
     /// Whether a group chooses by what its members have to do.
     uses_load: bool,
@@ -151,9 +151,14 @@ impl CompiledConfig {
         self.uses_facts
     }
 
-    /// Whether a group chooses by the beginning of the request.
+    /// Whether the beginning of the request decides anything: which member a group chooses, or how long a provider keeps a prompt.
     pub fn uses_prefix(&self) -> bool {
         self.uses_prefix
+    }
+
+    /// Whether the marks of a prompt are set for a time that depends on the pauses of its conversation.
+    pub fn marks_by_use(&self) -> bool {
+        self.targets.iter().any(|target| target.marks_by_use())
     }
 
     /// Whether a group chooses by what its members have to do.
@@ -218,7 +223,10 @@ impl Node {
     }
 
     fn uses_prefix(&self) -> bool {
-        let Node::Group(group) = self else { return false };
+        let group = match self {
+            Node::Target(target) => return target.marks_by_use(),
+            Node::Group(group) => group,
+        };
         group.prefix().is_some() || group.members.iter().any(|member| member.node.uses_prefix())
     }
 

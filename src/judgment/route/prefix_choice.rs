@@ -199,7 +199,8 @@ fn cache_of(node: &Node, client_model: Option<&str>) -> PromptCache {
 
 /// Whether the gateway itself asks the provider to keep prompts for the longer of its times.
 fn marks_longer(node: &Node) -> bool {
-    first_target(node).is_some_and(|target| target.policies.auto_marks() == Some(MarkTtl::Hour))
+    let rule = first_target(node).and_then(|target| target.policies.auto_marks());
+    rule.is_some_and(|rule| rule.of_turn(false) == MarkTtl::Hour)
 }
 
 fn first_target(node: &Node) -> Option<&Target> {

@@ -22,7 +22,7 @@ use std::time::Instant;
 use words::api::openapi::tool::ApiTool;
 use words::api::operation::Operation;
 use words::config::account::Account;
-use words::config::policies::{Policies, TimeLimits};
+use words::config::policies::{Policies, TimeLimits, TtlRule};
 use words::error::Error;
 use words::settings::{AllowedModels, AllowedNames};
 
@@ -81,6 +81,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether the marks of its prompts are set for a time that depends on the pauses of the conversation (`prompt_cache.ttl: auto`).
+    pub fn marks_by_use(&self) -> bool {
+        self.policies.auto_marks() == Some(TtlRule::ByUse)
+    }
+
     /// Whether its config has no retries, timeouts or breaker: one attempt is made, and it is not watched.
     pub(crate) fn has_no_policies(&self) -> bool {
         self.policies.retry().attempts == 0

@@ -1,7 +1,8 @@
 //! Which beginnings of prompts were sent to which target, and when: to tell why a provider's cache has read nothing.
 //!
 //! A beginning is a chain of hashes, as in `prefix_tables`. Of fixed size, 512 KiB for 32,768 pairs of hash and target, and made at the
-//! first request that needs it. In each set of eight pairs the one that was used longest ago makes room. Not here: the hashes
+//! first request that needs it. In each set of eight pairs the one that was used longest ago makes room. Turns of conversations are kept in
+//! the same way. Not here: the hashes
 //! (`route`), and what follows from what was seen (`engine`).
 
 use parking_lot::Mutex;
@@ -11,6 +12,13 @@ use std::time::{Duration, Instant};
 /// Pairs that share a set: in two lines of the processor's cache.
 const WAYS: usize = 8;
 const SETS: usize = 4096;
+
+/// In the place of a target: the last turn of a conversation, and its last one after a pause.
+const TURN: u32 = 1;
+const PAUSED: u32 = 2;
+/// The two times that providers keep prompts for.
+const SHORT: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(3600);
 
 /// A unit of the times, milliseconds.
 const TICK_MS: u32 = 100;
@@ -70,6 +78,21 @@ impl SentPrompts {
         sent
     }
 
+    /// Notes a turn of a conversation. Returns whether the conversation pauses: two of its turns were more than five minutes apart, and
+    /// none since more than an hour. What is kept for five minutes is gone then, and what is kept for an hour is not.
+    pub fn note_turn(&self, conversation: u64, now: Instant) -> bool {
+        let chain = [conversation];
+        let last = self.find(&chain, TURN, now);
+        let paused = self.find(&chain, PAUSED, now);
+        let is_pause = last.blocks > 0 && last.age > SHORT && last.age <= LONG;
+        let pauses = is_pause || (paused.blocks > 0 && paused.age <= LONG);
+        self.insert(&chain, TURN, now);
+        if pauses {
+            self.insert(&chain, PAUSED, now);
+        }
+        pauses
+    }
+
     /// Remembers that a target got a chain.
     pub fn insert(&self, chain: &[u64], target: u32, now: Instant) {
         let table = self.0.get_or_init(|| Table::new(now));
@@ -126,6 +149,27 @@ mod tests {
         assert_eq!(sent.find(&[9, 2, 3], 7, end), SentBefore::default());
         sent.insert(&[1], 7, end);
         assert_eq!(sent.find(&[1], 7, end).age, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_conversation_pauses_after_five_minutes_and_until_an_hour() {
+        let start = Instant::now();
+        for (turns, wanted) in [
+            (vec![0, 60, 120, 420], vec![false; 4]),
+            (vec![0, 299, 600], vec![false, false, true]),
+            // Once it has paused, it may do so again.
+            (vec![0, 400, 410, 3000, 6500], vec![false, true, true, true, true]),
+            // After more than an hour both kinds are gone: the dearer one has brought nothing.
+            (vec![0, 400, 4100, 4200], vec![false, true, false, false]),
+            (vec![0, 3600, 7300, 7400], vec![false, true, false, false]),
+            (vec![0, 3700], vec![false, false]),
+        ] {
+            let sent = SentPrompts::default();
+            let found: Vec<bool> =
+                turns.iter().map(|at| sent.note_turn(7, start + Duration::from_secs(*at))).collect();
+            assert_eq!(found, wanted, "{turns:?}");
+            assert!(!sent.note_turn(8, start + Duration::from_secs(9000)), "another conversation");
+        }
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl<'a> Jobs<'a> {
             if let Some(number) = self.due(now) {
                 Box::pin(self.look(number)).await?;
             } else if self.may_create(now) {
-                self.create_next(&mut cutter).await?;
+                Box::pin(self.create_next(&mut cutter)).await?;
             } else {
                 tokio::select! {
                     () = tokio::time::sleep_until(self.wake_at(now).into()) => {}

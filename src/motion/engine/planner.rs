@@ -30,6 +30,7 @@ use pingora::http::RequestHeader;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
 use words::settings::logs::Payloads;
@@ -124,6 +125,9 @@ impl Planner {
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
         let first = self.first_target(&config, &mut plan, &mut env, request).await?;
+        if let Some(prefix) = env.prefix.as_ref().filter(|_| config.marks_by_use()) {
+            request.pauses = self.engine.shared.sent_prompts.note_turn(prefix.first_part(), Instant::now());
+        }
         if ctx.offline.given.is_some() || ctx.offline.is_sent_once {
             plan.set_last();
         }

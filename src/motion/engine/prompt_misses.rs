@@ -8,7 +8,6 @@ use judgment::route::prompt_prefix::{PromptPrefix, SentPrompt, target_hash};
 use knowledge::provider::prompt_cache::PromptCache;
 use memory::state::sent_prompts::{SentBefore, SentPrompts};
 use std::time::{Duration, Instant};
-use words::config::policies::MarkTtl;
 
 /// Bytes of text for each token of a provider's minimum, as for `strategy.by: prefix`.
 const BYTES_PER_TOKEN: usize = 4;
@@ -27,7 +26,7 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
     // The time of a vendor's batch job is not known.
     let attempt = record.routed.attempt.as_ref().filter(|_| !record.routed.is_batch)?;
     let target = &attempt.target;
-    let ttl = target.policies.auto_marks().filter(|_| attempt.sent_operation.is_chat())?;
+    target.policies.auto_marks().filter(|_| attempt.sent_operation.is_chat())?;
     let used = record.used().filter(|used| used.source == UsageSource::Reported)?;
     let prompt = SentPrompt::of(attempt.body.as_deref()?)?;
     let model = attempt.model.as_deref().unwrap_or_default();
@@ -36,16 +35,22 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
     let started = now.checked_sub(record.times.total).unwrap_or(now);
     let conversation = [prompt.conversation];
     let beginning = [prompt.prefix.first_part()];
+    let kept_longer = [!prompt.conversation];
     let history = History {
         prompt: sent.find(prompt.prefix.blocks(), identity, started),
         conversation: sent.find(&conversation, identity, started),
         beginning: sent.find(&beginning, identity, started),
+        kept_longer: sent.find(&kept_longer, identity, started),
         min_tokens: PromptCache::find(provider, target.account.custom_host.is_some(), model).min_tokens,
+        is_kept_longer: prompt.prefix.is_kept_longer,
     };
     sent.insert(prompt.prefix.blocks(), identity, now);
     sent.insert(&conversation, identity, now);
     sent.insert(&beginning, identity, now);
-    let cause = history.cause(used.usage.input, ttl);
+    if prompt.prefix.is_kept_longer {
+        sent.insert(&kept_longer, identity, now);
+    }
+    let cause = history.cause(used.usage.input);
     (used.usage.cached == 0).then_some(PromptMiss { cause, tokens: used.usage.input })
 }
 
@@ -55,17 +60,25 @@ struct History {
     conversation: SentBefore,
     /// What stands before the first message of the user, whose end has a mark.
     beginning: SentBefore,
+    /// The last turn of the conversation whose marks were for an hour.
+    kept_longer: SentBefore,
     min_tokens: u32,
+    /// The marks of this request are for an hour.
+    is_kept_longer: bool,
 }
 
 impl History {
-    fn cause(&self, input: u64, ttl: MarkTtl) -> &'static str {
+    /// How long the provider has kept what it got of the conversation: by the marks of its last turn, and by those of this request where
+    /// another conversation has brought the prompt there.
+    fn kept(&self) -> Duration {
+        let was_last = self.kept_longer.blocks > 0 && self.kept_longer.age <= self.conversation.age;
+        let is_longer = if self.conversation.blocks > 0 { was_last } else { self.is_kept_longer };
+        Duration::from_secs(if is_longer { 3600 } else { 300 })
+    }
+
+    fn cause(&self, input: u64) -> &'static str {
         let is_long = |blocks: usize| {
             blocks > 0 && PromptPrefix::bytes_of(blocks) >= self.min_tokens as usize * BYTES_PER_TOKEN
-        };
-        let time = match ttl {
-            MarkTtl::FiveMinutes => Duration::from_secs(300),
-            MarkTtl::Hour => Duration::from_secs(3600),
         };
         if input < self.min_tokens.into() {
             return "below_minimum";
@@ -74,7 +87,7 @@ impl History {
         match &self.prompt {
             // There is no mark before what has changed.
             sent if !is_sent(&self.beginning) && is_long(sent.blocks.max(sent.blocks_elsewhere)) => "changed",
-            sent if is_long(sent.blocks) && sent.age > time => "time",
+            sent if is_long(sent.blocks) && sent.age > self.kept() => "time",
             sent if is_long(sent.blocks) => "unknown",
             sent if is_long(sent.blocks_elsewhere) => "other_target",
             _ if is_sent(&self.conversation) => "changed",
@@ -95,25 +108,45 @@ mod tests {
             blocks_elsewhere,
         };
         let none = SentBefore::default();
-        for (prompt, conversation, input, ttl, cause) in [
-            (none, none, 5000, MarkTtl::FiveMinutes, "first"),
-            (none, none, 1000, MarkTtl::FiveMinutes, "below_minimum"),
-            (none, sent(1, 9, 0), 5000, MarkTtl::FiveMinutes, "changed"),
-            (none, sent(0, 0, 1), 5000, MarkTtl::FiveMinutes, "changed"),
+        let hour = |seconds| Some(sent(1, seconds, 0));
+        for (prompt, conversation, input, kept_longer, cause) in [
+            (none, none, 5000, None, "first"),
+            (none, none, 1000, None, "below_minimum"),
+            (none, sent(1, 9, 0), 5000, None, "changed"),
+            (none, sent(0, 0, 1), 5000, None, "changed"),
             // Three blocks are 3 KiB, which 1,024 tokens have more than.
-            (sent(3, 9, 3), sent(1, 9, 1), 5000, MarkTtl::FiveMinutes, "changed"),
-            (sent(3, 9, 4), sent(1, 9, 0), 5000, MarkTtl::FiveMinutes, "other_target"),
-            (sent(4, 9, 9), sent(1, 9, 0), 5000, MarkTtl::FiveMinutes, "unknown"),
-            (sent(4, 301, 0), sent(1, 301, 0), 5000, MarkTtl::FiveMinutes, "time"),
-            (sent(4, 301, 0), sent(1, 301, 0), 5000, MarkTtl::Hour, "unknown"),
-            (sent(4, 3601, 9), sent(1, 301, 0), 5000, MarkTtl::Hour, "time"),
+            (sent(3, 9, 3), sent(1, 9, 1), 5000, None, "changed"),
+            (sent(3, 9, 4), sent(1, 9, 0), 5000, None, "other_target"),
+            (sent(4, 9, 9), sent(1, 9, 0), 5000, None, "unknown"),
+            (sent(4, 301, 0), sent(1, 301, 0), 5000, None, "time"),
+            (sent(4, 301, 0), sent(1, 301, 0), 5000, hour(301), "unknown"),
+            (sent(4, 3601, 9), sent(1, 3601, 0), 5000, hour(3601), "time"),
+            // A turn for an hour, and later one for five minutes.
+            (sent(4, 400, 0), sent(1, 400, 0), 5000, hour(900), "time"),
         ] {
-            let history = History { prompt, conversation, beginning: sent(1, 0, 0), min_tokens: 1024 };
-            assert_eq!(history.cause(input, ttl), cause, "{prompt:?} {conversation:?} {input} {ttl:?}");
+            let history = History {
+                prompt,
+                conversation,
+                beginning: sent(1, 0, 0),
+                kept_longer: kept_longer.unwrap_or_default(),
+                min_tokens: 1024,
+                is_kept_longer: true,
+            };
+            assert_eq!(history.cause(input), cause, "{prompt:?} {conversation:?} {input} {kept_longer:?}");
             // The end of the system prompt is another: nothing of it can be read.
             let changed = History { beginning: none, ..history };
             let wanted = if matches!(cause, "first" | "below_minimum") { cause } else { "changed" };
-            assert_eq!(changed.cause(input, ttl), wanted, "{prompt:?} {conversation:?} {input} {ttl:?}");
+            assert_eq!(changed.cause(input), wanted, "{prompt:?} {conversation:?} {input} {kept_longer:?}");
         }
+        // Another conversation has brought the prompt: its marks are taken to be as those of this one.
+        let of_other = |is_kept_longer| History {
+            prompt: sent(4, 400, 0),
+            conversation: none,
+            beginning: sent(1, 400, 0),
+            kept_longer: none,
+            min_tokens: 1024,
+            is_kept_longer,
+        };
+        assert_eq!([false, true].map(|longer| of_other(longer).cause(5000)), ["time", "unknown"]);
     }
 }

@@ -154,3 +154,30 @@ fn defaults_stand_for_required_members_and_not_for_wrong_ones() {
         assert_eq!(request("/v1/messages", body).check(config).is_ok(), is_good, "{body}");
     }
 }
+
+#[test]
+fn marks_by_use_are_for_an_hour_where_the_conversation_pauses() {
+    let text = "word ".repeat(2000);
+    let body = format!(
+        r#"{{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{{"role":"user","content":"{text}"}}]}}"#
+    );
+    let sent = |ttl: &str, pauses: bool| {
+        let text = format!(
+            r#"{{"provider":"anthropic","api_key":"k","prompt_cache":{{"mode":"auto","ttl":"{ttl}"}}}}"#
+        );
+        let config = compiled(&text);
+        let mut request = request("/v1/messages", &body);
+        request.pauses = pauses;
+        let attempt = Attempt::new(Arc::clone(&config.targets()[0]), &request).unwrap();
+        let sent = String::from_utf8(attempt.body.as_ref().unwrap().to_vec()).unwrap();
+        (sent.matches("cache_control").count(), sent.matches(r#""ttl":"1h""#).count(), config.uses_prefix())
+    };
+    for (ttl, pauses, wanted) in [
+        ("auto", false, (1, 0, true)),
+        ("auto", true, (1, 1, true)),
+        ("5m", true, (1, 0, false)),
+        ("1h", false, (1, 1, false)),
+    ] {
+        assert_eq!(sent(ttl, pauses), wanted, "{ttl} {pauses}");
+    }
+}

@@ -37,7 +37,7 @@ pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
 pub use priority::Priority;
 pub(crate) use priority::VARIANTS as PRIORITIES;
-pub use prompt_cache::{MarkMode, MarkTtl, PromptCachePolicy};
+pub use prompt_cache::{MarkMode, MarkTtl, PromptCachePolicy, TtlRule};
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;

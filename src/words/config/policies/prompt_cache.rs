@@ -19,7 +19,7 @@ pub(super) const KEY: PolicyKey = PolicyKey {
             let text = line.text()?;
             let found = MODES.0.iter().find(|(name, _)| *name == text);
             let (_, mode) = found.ok_or_else(|| line.error("must be auto or off"))?;
-            policies.prompt_cache = Some(PromptCachePolicy { mode: *mode, ttl: MarkTtl::default() });
+            policies.prompt_cache = Some(PromptCachePolicy { mode: *mode, ttl: TtlRule::default() });
             Ok(())
         },
         is_list: false,
@@ -32,12 +32,16 @@ pub(super) const KEY: PolicyKey = PolicyKey {
 
 const MODES: Choice<MarkMode> = Choice(&[("auto", MarkMode::Auto), ("off", MarkMode::Off)]);
 const MODES_DOC: &str = "Set marks where the client has set none, or never.";
-const TTLS: Choice<MarkTtl> = Choice(&[("5m", MarkTtl::FiveMinutes), ("1h", MarkTtl::Hour)]);
+const TTLS: Choice<TtlRule> = Choice(&[
+    ("5m", TtlRule::Always(MarkTtl::FiveMinutes)),
+    ("1h", TtlRule::Always(MarkTtl::Hour)),
+    ("auto", TtlRule::ByUse),
+]);
 
 /// A mode, or an object.
 const PROMPT_CACHE: Form<PromptCachePolicy> = form(
     |at| match at.node.as_text() {
-        Some(_) => MODES.read(at).map(|mode| PromptCachePolicy { mode, ttl: MarkTtl::default() }),
+        Some(_) => MODES.read(at).map(|mode| PromptCachePolicy { mode, ttl: TtlRule::default() }),
         None => members::read(at, PromptCachePolicy::members),
     },
     |doc| {
@@ -51,7 +55,7 @@ const PROMPT_CACHE: Form<PromptCachePolicy> = form(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptCachePolicy {
     pub mode: MarkMode,
-    pub ttl: MarkTtl,
+    pub ttl: TtlRule,
 }
 
 /// Whether marks are set.
@@ -61,10 +65,23 @@ pub enum MarkMode {
     Off,
 }
 
+/// How the time of the marks of a request is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TtlRule {
+    Always(MarkTtl),
+    /// An hour for conversations that have paused for longer than five minutes, else five minutes.
+    ByUse,
+}
+
+impl Default for TtlRule {
+    fn default() -> Self {
+        Self::Always(MarkTtl::FiveMinutes)
+    }
+}
+
 /// How long a provider keeps what ends at a mark, since its last use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkTtl {
-    #[default]
     FiveMinutes,
     Hour,
 }
@@ -82,17 +99,35 @@ impl MarkTtl {
 impl PromptCachePolicy {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let mode = table.needed("mode", MODES, MODES_DOC);
-        let ttl = "How long the provider keeps what it has cached, since its last use.";
-        let ttl = table.or("ttl", TTLS, MarkTtl::FiveMinutes, ttl);
+        let ttl = "How long the provider keeps what it has cached, since its last use. `auto`: as the pauses of the conversation are.";
+        let ttl = table.or("ttl", TTLS, TtlRule::default(), ttl);
         Some(Self { mode: mode?, ttl })
     }
 }
 
 impl Policies {
-    /// The time of the marks that are set, if any are.
-    pub fn auto_marks(&self) -> Option<MarkTtl> {
+    /// Whether marks are set, and how their time is chosen.
+    pub fn auto_marks(&self) -> Option<TtlRule> {
         let policy = self.prompt_cache?;
         (policy.mode == MarkMode::Auto).then_some(policy.ttl)
+    }
+}
+
+impl TtlRule {
+    /// The time of the marks of a request. `pauses`: its conversation has paused for longer than five minutes.
+    pub const fn of_turn(self, pauses: bool) -> MarkTtl {
+        match self {
+            Self::Always(ttl) => ttl,
+            Self::ByUse if pauses => MarkTtl::Hour,
+            Self::ByUse => MarkTtl::FiveMinutes,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Always(ttl) => ttl.as_str(),
+            Self::ByUse => "auto",
+        }
     }
 }
 

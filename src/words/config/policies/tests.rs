@@ -37,7 +37,7 @@ const VALUES: &[(&str, &str, &str)] = &[
         r#"{"failure_threshold":2,"cooldown_interval":40000}"#,
     ),
     ("cache", r#"{"mode":"simple","max_age":60}"#, r#"{"mode":"semantic"}"#),
-    ("prompt_cache", r#""auto""#, r#"{"mode":"auto","ttl":"1h"}"#),
+    ("prompt_cache", r#""auto""#, r#"{"mode":"auto","ttl":"auto"}"#),
     ("request_timeout", "1", "2"),
     ("stream_rescue", r#""off""#, r#""buffer""#),
     ("forward_headers", r#"["x-a"]"#, r#"["x-b"]"#),
