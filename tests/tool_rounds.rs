@@ -7,6 +7,7 @@ use crate::support::client::{chat_at, client, new_trace};
 use crate::support::expected::data;
 use crate::support::mcp_client::{ALL, SETTINGS, save};
 use crate::support::mcp_fake::{FakeEra, McpFake, body, http};
+use crate::support::message::Message;
 use crate::support::provider::Provider;
 use crate::support::round_models::{
     ECHO, call, chat, chat_model, chunk, event_stream, json_response, results, sent,
@@ -357,6 +358,92 @@ async fn an_explanation_names_the_servers_whose_tools_are_called() {
     let refused = explain("none").await;
     assert_eq!(refused["problems"][0]["path"], "tools[0].server_label", "{refused}");
     assert!(server.provider.received().is_empty(), "nobody is called");
+}
+
+/// A config of two targets, with who calls MCP servers for each.
+fn calling(provider: &Provider, by: [Option<&str>; 2]) -> Value {
+    let target = |by: Option<&str>| {
+        let host = format!("{}/v1", provider.base_url());
+        let mut target = json!({"provider": "openai", "api_key": "k", "custom_host": host});
+        if let Some(by) = by {
+            target["mcp_tools"] = json!(by);
+        }
+        target
+    };
+    json!({"strategy": {"mode": "fallback"}, "targets": by.map(target)})
+}
+
+/// A chat that names a server by its URL.
+fn at_url(url: &str) -> Value {
+    json!({"tools": [{"type": "mcp", "server_label": "docs", "server_url": url, "require_approval": "never",
+        "authorization": "sk-clients-own"}]})
+}
+
+async fn with_config(gateway: &Gateway, config: &Value, more: &Value) -> (u16, Value) {
+    let call =
+        client().post(format!("{}/chat/completions", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call.header("x-gateway-config", config.to_string()).json(&chat(false, more));
+    let response = call.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_config_has_the_gateway_call_servers_that_are_named_by_their_url() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let provider = chat_model(|| json!([call(0, "c1", "docs__echo", &json!({"n": 1}))])).await;
+    let ours = calling(&provider, [Some("gateway"); 2]);
+    // As the URL is saved, and as others write it.
+    let same = server.url().replace("http://", "HTTP://") + "/";
+    for url in [server.url(), same] {
+        let (status, answer) = with_config(&gateway, &ours, &at_url(&url)).await;
+        assert_eq!((status, &answer["mcp_calls"][0]["server_label"]), (200, &json!("docs")), "{answer}");
+        assert_eq!(answer["mcp_calls"][0]["status"], "completed", "{answer}");
+    }
+    assert_eq!(server.received("tools/call").len(), 2);
+    let has_key = |request: &Message| {
+        let in_headers = request.headers.iter().any(|(_, value)| value.contains("sk-clients-own"));
+        in_headers || String::from_utf8_lossy(&request.body).contains("sk-clients-own")
+    };
+    assert!(!server.provider.received().iter().any(has_key));
+    assert!(!provider.received().iter().any(has_key));
+    let offered = body(&provider.received()[0]);
+    assert_eq!(offered["tools"][0]["function"]["name"], "docs__echo", "{offered}");
+
+    let connector =
+        json!({"tools": [{"type": "mcp", "server_label": "a", "connector_id": "connector_gmail"}]});
+    let sent = provider.received().len();
+    let elsewhere = at_url("http://127.0.0.1:9/mcp");
+    for (more, param) in [(elsewhere, "tools[0].server_url"), (connector, "tools[0].connector_id")] {
+        let (status, answer) = with_config(&gateway, &ours, &more).await;
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(param)), "{answer}");
+    }
+    assert_eq!(provider.received().len(), sent, "nothing was sent");
+}
+
+#[tokio::test]
+async fn servers_at_urls_are_the_providers_unless_all_targets_have_the_gateway_call_them() {
+    let gateway = Gateway::start(SETTINGS);
+    let server = McpFake::start(FakeEra::Stateless).await;
+    save(&gateway, "files", &server.url(), &ALL()).await;
+    let provider = chat_model(ECHO).await;
+    let more = at_url(&server.url());
+    // One target that leaves them to the provider may get any round.
+    for by in [[Some("gateway"), None], [Some("provider"), Some("gateway")], [None, None]] {
+        let (status, answer) = with_config(&gateway, &calling(&provider, by), &more).await;
+        assert_eq!((status, answer.get("mcp_calls")), (200, None), "{answer}");
+        assert_eq!(body(provider.received().last().unwrap())["tools"], more["tools"]);
+    }
+    assert!(server.provider.received().is_empty());
+    let config = calling(&provider, [Some("gateway"); 2]);
+    let question = json!({"headers": {"x-gateway-config": config.to_string()}, "body": chat(false, &more)});
+    let explained =
+        gateway.control(reqwest::Method::POST, "/v1/explain").json(&question).send().await.unwrap();
+    let explained: Value = explained.json().await.unwrap();
+    let note = explained["notes"][0].as_str().unwrap_or_default();
+    assert!(note.contains("calls the tools of docs"), "{explained}");
+    assert_eq!(explained["tree"]["targets"][0]["mcp_tools"], "gateway", "{explained}");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use judgment::route::admission::key_rules::KeyRules;
 use judgment::route::admission::{
-    Plane, RequestHead, batch_provider, creates_own, depends_on_provider, mcp_entries,
+    Plane, RequestHead, batch_provider, creates_own, depends_on_provider, mcp_entries, names_provider_servers,
 };
 use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
@@ -37,6 +37,7 @@ use memory::state::prefix_tables::PrefixTables;
 use memory::state::slots::SlotRegistry;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
+use memory::state::stored::mcp_servers::server_at;
 use memory::state::targets::TargetRegistry;
 use motion::engine::caching::{CacheHeaders, CacheView, preview};
 use motion::engine::limit_preview::{self, LimitView, PreviewedRequest};
@@ -240,7 +241,7 @@ impl ExplainContext<'_> {
         if parsed.assumes_json && head.endpoint.mode == RequestMode::Passthrough {
             notes.push("content-type: application/json was assumed, since no other is given".to_owned());
         }
-        let (explained, request) = match self.explained(&head, &parsed, &client, &mut notes) {
+        let (explained, request) = match self.explained(&head, &parsed, &client, false, &mut notes) {
             Ok((explained, request)) => (explained, Some(request)),
             Err(error) => {
                 let problems = Rejection::from_error(&error);
@@ -267,6 +268,7 @@ impl ExplainContext<'_> {
     }
 
     /// The body of the first round, where the gateway calls tools for the request: without them, since nobody is called for their list.
+    /// `has_all`: also of servers that the request names for its provider.
     ///
     /// # Errors
     /// 400: a server is not there. 403: the client may call no tools.
@@ -275,9 +277,10 @@ impl ExplainContext<'_> {
         head: &RequestHead<'_>,
         body: Option<Body>,
         client: &ClientIdentity,
+        has_all: bool,
         notes: &mut Vec<String>,
     ) -> Result<Option<Body>, Error> {
-        let entries = mcp_entries(&head.endpoint, body.as_ref(), client)?;
+        let entries = mcp_entries(&head.endpoint, body.as_ref(), client, has_all)?;
         let Some(body) = body else { return Ok(None) };
         if entries.is_empty() {
             return Ok(Some(body));
@@ -285,9 +288,16 @@ impl ExplainContext<'_> {
         let stored = &self.snapshot.stored;
         let servers = stored.mcp_servers(client.workspace);
         for entry in &entries {
-            let is_server = servers.iter().any(|server| server.slug == entry.label);
-            if !is_server && stored.mcp_bundle(client.workspace, &entry.label).is_none() {
-                let at = format!("tools[{}].server_label", entry.place);
+            let is_there = match &entry.url {
+                Some(url) => server_at(&servers, url).is_some(),
+                None => {
+                    servers.iter().any(|server| server.slug == entry.label)
+                        || stored.mcp_bundle(client.workspace, &entry.label).is_some()
+                }
+            };
+            if !is_there {
+                let member = if entry.url.is_some() { "server_url" } else { "server_label" };
+                let at = format!("tools[{}].{member}", entry.place);
                 let message = format!("There is no MCP server {:?} here.", entry.label);
                 return Err(Error::invalid_request(at, message));
             }
@@ -309,24 +319,13 @@ impl ExplainContext<'_> {
         head: &RequestHead<'_>,
         parsed: &ParsedRequest,
         client: &Arc<ClientIdentity>,
+        has_all: bool,
         notes: &mut Vec<String>,
     ) -> Result<(Explanation, Explained), Error> {
         head.check_origin()?;
-        let plane = head.plane(client)?;
-        head.check_scope(&plane, client)?;
-        let reading = match plane {
-            Plane::Data { body } => body,
-            plane => {
-                let who = answered_by(&plane);
-                return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));
-            }
-        };
-        let bytes = parsed.body.clone().unwrap_or_default();
-        let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
-        if creates_own(&head.endpoint, body.as_ref()) {
-            return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
-        }
-        let body = self.first_round(head, body, client, notes)?;
+        let body = read_body(head, parsed, client)?;
+        let notes_before = notes.len();
+        let body = self.first_round(head, body, client, has_all, notes)?;
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
@@ -365,12 +364,44 @@ impl ExplainContext<'_> {
             now: self.now,
         };
         refuse_own(head, &sources)?;
+        if names_provider_servers(&head.endpoint, request.body.as_ref())
+            && compile(&sources).is_ok_and(|config| config.calls_all_mcp_servers())
+        {
+            notes.truncate(notes_before);
+            return self.explained(head, parsed, client, true, notes);
+        }
         let explained = explain(&sources, &request, &env);
         let metadata = metadata.and_then(|text| RawValue::from_string(text).ok());
         let cache_headers = CacheHeaders::of(&gateway_headers);
         let headers = parsed.headers.clone();
         Ok((explained, Explained { client: Arc::clone(client), request, metadata, headers, cache_headers }))
     }
+}
+
+/// The body of a request that goes to a provider.
+///
+/// # Errors
+/// It would be refused, or goes to none.
+fn read_body(
+    head: &RequestHead<'_>,
+    parsed: &ParsedRequest,
+    client: &ClientIdentity,
+) -> Result<Option<Body>, Error> {
+    let plane = head.plane(client)?;
+    head.check_scope(&plane, client)?;
+    let reading = match plane {
+        Plane::Data { body } => body,
+        plane => {
+            let who = answered_by(&plane);
+            return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));
+        }
+    };
+    let bytes = parsed.body.clone().unwrap_or_default();
+    let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
+    if creates_own(&head.endpoint, body.as_ref()) {
+        return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
+    }
+    Ok(body)
 }
 
 /// Who answers what goes to no provider, or not as one request.

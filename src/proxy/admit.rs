@@ -14,8 +14,8 @@ use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderValue, Method, Uri, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
-    BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, TokenShape, batch_provider,
-    creates_own, depends_on_provider, mcp_entries,
+    BodyContent, BodyReading, Endpoint, FormModel, ModelQuery, Plane, RequestHead, TokenShape,
+    batch_provider, creates_own, depends_on_provider, mcp_entries, names_provider_servers,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -155,8 +155,9 @@ async fn admit_request(
     if creates_own(&endpoint, body.as_ref()) {
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
-    let entries = mcp_entries(&endpoint, body.as_ref(), &client)?;
     let header = session.req_header();
+    let has_all = calls_all_servers(gateway, header, ctx, &endpoint, body.as_ref()).await?;
+    let entries = mcp_entries(&endpoint, body.as_ref(), &client, has_all)?;
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     if let Some(body) = body.take_if(|_| !entries.is_empty()) {
         return Ok(Admission::Tools(entries, uri, body));
@@ -173,6 +174,24 @@ async fn admit_request(
     }
     let request = render_prompt(gateway, ctx, request).await?;
     plan_request(gateway, session, ctx, request).await
+}
+
+/// Whether the gateway also calls the MCP servers that a request names for its provider, by its config.
+async fn calls_all_servers(
+    gateway: &Gateway,
+    header: &RequestHeader,
+    ctx: &mut RequestContext,
+    endpoint: &Endpoint,
+    body: Option<&Body>,
+) -> std::result::Result<bool, Error> {
+    let Some(body) = body.filter(|body| names_provider_servers(endpoint, Some(body))) else {
+        return Ok(false);
+    };
+    let uri = auth::clean_uri(&header.headers, &header.uri, &ctx.snapshot.service_keys);
+    let mut request = Request::new(*endpoint, header.method.clone(), uri, Some(body.clone()));
+    request.read_headers(&header.headers);
+    let config = gateway.planner.find_config(header, ctx, &mut request).await?;
+    Ok(config.calls_all_mcp_servers())
 }
 
 /// The last steps: the plan of a request that goes to a provider.

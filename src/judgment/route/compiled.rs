@@ -11,6 +11,7 @@ use words::config::balance::{BalanceBy, Sticky};
 use words::config::failure_class::FailureClass;
 use words::config::hedge::Hedge;
 use words::config::pattern::PatternUse;
+use words::config::policies::McpToolCaller;
 use words::config::query::Query;
 
 /// A compiled config: the root node and an index of its targets.
@@ -159,6 +160,12 @@ impl CompiledConfig {
     /// Whether the marks of a prompt are set for a time that depends on the pauses of its conversation.
     pub fn marks_by_use(&self) -> bool {
         self.targets.iter().any(|target| target.marks_by_use())
+    }
+
+    /// Whether the gateway also calls the MCP servers that a request names for its provider: all targets say so, since each round with the
+    /// model may go to any of them.
+    pub fn calls_all_mcp_servers(&self) -> bool {
+        self.targets.iter().all(|target| target.policies.mcp_tools() == McpToolCaller::Gateway)
     }
 
     /// Whether a group chooses by what its members have to do.

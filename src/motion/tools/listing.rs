@@ -3,6 +3,7 @@
 use crate::engine::mcp::{ItemKind, McpCatalog};
 use crate::engine::planner::Planner;
 use crate::engine::request_context::RequestContext;
+use memory::state::stored::mcp_servers::server_at;
 use words::api::body::Body;
 use words::api::tool_rounds::{ListedServer, McpEntry, RoundTools};
 use words::error::Error;
@@ -28,14 +29,11 @@ impl Listed {
         let mut servers = Vec::with_capacity(entries.len());
         let mut catalogs = Vec::with_capacity(entries.len());
         for entry in entries {
-            let at = format!("tools[{}].server_label", entry.place);
-            let catalog = McpCatalog::find(&planner.engine, ctx, Some(&entry.label)).ok_or_else(|| {
-                let message = format!(
-                    "There is no MCP server {:?} here that this key may use. Give server_url for a server that the provider calls.",
-                    entry.label
-                );
-                Error::invalid_request(at.clone(), message)
-            })?;
+            let at = match entry.url {
+                Some(_) => format!("tools[{}].server_url", entry.place),
+                None => format!("tools[{}].server_label", entry.place),
+            };
+            let catalog = find(planner, ctx, entry).map_err(|why| why.with_param(at.clone()))?;
             if let Some(refusal) = catalog.refusal() {
                 return Err(refusal.with_param(at));
             }
@@ -61,4 +59,28 @@ impl Listed {
     pub fn catalog(&self, label: &str) -> Option<&McpCatalog> {
         self.catalogs.iter().find(|(found, _)| found == label).map(|(_, catalog)| catalog)
     }
+}
+
+/// The servers that an entry means.
+///
+/// # Errors
+/// There are none that the client may use.
+fn find(planner: &Planner, ctx: &RequestContext, entry: &McpEntry) -> Result<McpCatalog, Error> {
+    let Some(url) = &entry.url else {
+        let found = McpCatalog::find(&planner.engine, ctx, Some(&entry.label));
+        return found.ok_or_else(|| {
+            Error::bad_request(format!(
+                "There is no MCP server {:?} here that this key may use. Give server_url for a server that the provider calls.",
+                entry.label
+            ))
+        });
+    };
+    let servers = ctx.snapshot.stored.mcp_servers(ctx.workspace());
+    let found = server_at(&servers, url)
+        .and_then(|server| McpCatalog::find(&planner.engine, ctx, Some(&server.slug)));
+    found.ok_or_else(|| {
+        Error::bad_request(
+            "The config has the gateway call MCP servers (mcp_tools), and none with this URL is saved here that this key may use.",
+        )
+    })
 }

@@ -84,6 +84,16 @@ impl StoredMcpServer {
     }
 }
 
+/// The first of these servers that is at a URL, however that is written.
+pub fn server_at<'s>(servers: &'s [Arc<StoredMcpServer>], url: &str) -> Option<&'s Arc<StoredMcpServer>> {
+    let place = Origin::parse(url, false).ok()?;
+    let is_there = |other: &Origin| {
+        (other.tls, &other.host, other.port, &other.base_path)
+            == (place.tls, &place.host, place.port, &place.base_path)
+    };
+    servers.iter().find(|server| is_there(&server.origin))
+}
+
 /// The sign-in of a record. `url`: the server's, for which its tokens are where nothing else is said.
 fn sign_in(oauth: Option<&Value>, url: &str) -> Option<Arc<dyn TokenExchange>> {
     let text = |name: &str| oauth?.get(name)?.as_str().map(str::to_owned);

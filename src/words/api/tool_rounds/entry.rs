@@ -2,7 +2,7 @@
 //! must approve that.
 //!
 //! Source: OpenAI's guide, <https://platform.openai.com/docs/guides/tools-connectors-mcp>. An entry with `server_url` or `connector_id` is
-//! for a provider that calls the server itself, and is left as it is.
+//! for a provider that calls the server itself, and is left as it is, unless a config has the gateway call it (`mcp_tools`).
 
 use super::tool::RoundTool;
 use crate::api::body::Body;
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::Object;
 use crate::json::walk;
+use std::borrow::Cow;
 
 /// The most entries of a request.
 const MAX_ENTRIES: usize = 16;
@@ -21,8 +22,10 @@ const MAX_ENTRIES: usize = 16;
 pub struct McpEntry {
     /// Its place in `tools`.
     pub place: usize,
-    /// The slug of the server or bundle.
+    /// What the client calls the server; its slug, or that of a bundle, where there is no `url`.
     pub label: String,
+    /// Where the server is (`server_url`).
+    pub url: Option<String>,
     allowed: Option<ToolFilter>,
     approval: Approval,
 }
@@ -46,25 +49,39 @@ enum Approval {
     },
 }
 
+/// The entries of MCP servers, with their places in `tools`.
+fn of_mcp(body: &Body) -> impl Iterator<Item = (usize, Object<'_>)> {
+    // Most requests have none, and are not read for it.
+    let tools = body.value("tools").filter(|tools| memchr::memmem::find(tools, br#""mcp""#).is_some());
+    let tools = tools.and_then(walk::items).into_iter().flatten().enumerate();
+    tools.filter_map(|(place, tool)| {
+        let tool = std::str::from_utf8(tool).ok().and_then(Object::read)?;
+        (tool.string("type").as_deref() == Some("mcp")).then_some((place, tool))
+    })
+}
+
+fn is_named(tool: &Object<'_>, name: &str) -> bool {
+    tool.get(name).is_some_and(|value| !value.is_null())
+}
+
 impl McpEntry {
-    /// The entries of a request, if it has any.
+    /// Whether a request names a server for its provider to call.
+    pub fn names_provider_servers(body: &Body) -> bool {
+        of_mcp(body).any(|(_, tool)| is_named(&tool, "server_url") || is_named(&tool, "connector_id"))
+    }
+
+    /// The entries of a request whose servers the gateway calls. `has_all`: those too that are meant for the provider.
     ///
     /// # Errors
     /// 400: an entry cannot be read.
-    pub fn read_all(body: &Body) -> Result<Vec<Self>, Error> {
-        let Some(tools) = body.value("tools") else { return Ok(Vec::new()) };
-        // Most requests have none, and are not read for it.
-        if memchr::memmem::find(tools, br#""mcp""#).is_none() {
-            return Ok(Vec::new());
-        }
+    pub fn read_all(body: &Body, has_all: bool) -> Result<Vec<Self>, Error> {
         let mut entries = Vec::new();
-        for (place, tool) in walk::items(tools).into_iter().flatten().enumerate() {
-            let Some(tool) = std::str::from_utf8(tool).ok().and_then(Object::read) else { continue };
-            let is_named = |name: &str| tool.get(name).is_some_and(|value| !value.is_null());
-            let is_own = tool.string("type").as_deref() == Some("mcp")
-                && !is_named("server_url")
-                && !is_named("connector_id");
-            if is_own {
+        for (place, tool) in of_mcp(body) {
+            if has_all && is_named(&tool, "connector_id") {
+                let message = "The config has the gateway call MCP servers (mcp_tools), and a connector can be called by OpenAI alone. Name an MCP server.";
+                return Err(Error::invalid_request(format!("tools[{place}].connector_id"), message));
+            }
+            if has_all || !(is_named(&tool, "server_url") || is_named(&tool, "connector_id")) {
                 let entry = Self::read(place, &tool)?;
                 if entries.iter().any(|other: &Self| other.label == entry.label) {
                     let message = "This server is named twice. Give it one entry.";
@@ -100,7 +117,13 @@ impl McpEntry {
             })?,
             None => Approval::Always,
         };
-        Ok(Self { place, label: label.into_owned(), allowed, approval })
+        let url = match tool.get("server_url").filter(|value| !value.is_null()) {
+            Some(_) => Some(tool.string("server_url").map(Cow::into_owned).ok_or_else(|| {
+                Error::invalid_request(format!("tools[{place}].server_url"), "It must be a string.")
+            })?),
+            None => None,
+        };
+        Ok(Self { place, label: label.into_owned(), url, allowed, approval })
     }
 
     /// The tools of the server's list that the model may call. `is_of_several`: their names begin with their server's.
@@ -197,7 +220,7 @@ mod tests {
 
     fn entries(tools: &Value) -> Result<Vec<McpEntry>, Error> {
         let body = json!({"model": "m", "tools": tools}).to_string();
-        McpEntry::read_all(&Body::parse(Bytes::from(body)).unwrap())
+        McpEntry::read_all(&Body::parse(Bytes::from(body)).unwrap(), false)
     }
 
     fn tools(entry: &Value) -> Vec<(String, bool)> {
@@ -221,6 +244,32 @@ mod tests {
         .unwrap();
         assert_eq!(found.iter().map(|entry| (entry.place, &*entry.label)).collect::<Vec<_>>(), [(3, "ours")]);
         assert!(entries(&json!([{"type": "web_search"}])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn all_entries_are_the_gateways_where_a_config_has_it_so() {
+        let read = |tools: Value| {
+            let body = Body::parse(Bytes::from(json!({"model": "m", "tools": tools}).to_string())).unwrap();
+            (McpEntry::names_provider_servers(&body), McpEntry::read_all(&body, true))
+        };
+        let own = json!({"type": "mcp", "server_label": "own"});
+        let theirs = json!({"type": "mcp", "server_label": "theirs", "server_url": "https://x/mcp"});
+        let [has_none, has_one] = [read(json!([own])), read(json!([own, theirs]))];
+        assert_eq!([has_none.0, has_one.0], [false, true]);
+        let urls: Vec<Option<String>> = has_one.1.unwrap().into_iter().map(|entry| entry.url).collect();
+        assert_eq!(urls, [None, Some("https://x/mcp".to_owned())]);
+        for (tool, param) in [
+            (json!({"type": "mcp", "server_label": "a", "server_url": 1}), "tools[0].server_url"),
+            (json!({"type": "mcp", "server_label": "a", "connector_id": "c"}), "tools[0].connector_id"),
+            (json!({"type": "mcp", "server_url": "https://x"}), "tools[0].server_label"),
+        ] {
+            let (names_provider_servers, read) = read(json!([tool]));
+            assert_eq!(
+                (names_provider_servers, read.unwrap_err().param.as_deref()),
+                (true, Some(param)),
+                "{tool}"
+            );
+        }
     }
 
     #[test]

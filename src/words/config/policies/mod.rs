@@ -16,6 +16,7 @@ mod engine;
 mod forward_headers;
 mod from_headers;
 mod hook_lists;
+mod mcp_tools;
 mod override_params;
 mod policy_key;
 mod priority;
@@ -35,6 +36,7 @@ pub use engine::EnginePolicy;
 pub use from_headers::HeaderPolicies;
 pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
+pub use mcp_tools::McpToolCaller;
 pub use priority::Priority;
 pub(crate) use priority::VARIANTS as PRIORITIES;
 pub use prompt_cache::{MarkMode, MarkTtl, PromptCachePolicy, TtlRule};
@@ -72,6 +74,7 @@ inherited! {
     breaker: Option<BreakerPolicy> = breaker::KEY,
     cache: Option<Cache> = cache::KEY,
     prompt_cache: Option<PromptCachePolicy> = prompt_cache::KEY,
+    mcp_tools: Option<McpToolCaller> = mcp_tools::KEY,
     request_timeout: Option<Duration> = request_timeout::KEY,
     time_limits: TimeLimits = time_limits::KEY,
     stream_rescue: Option<StreamRescue> = stream_rescue::KEY,

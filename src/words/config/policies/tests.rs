@@ -38,6 +38,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ),
     ("cache", r#"{"mode":"simple","max_age":60}"#, r#"{"mode":"semantic"}"#),
     ("prompt_cache", r#""auto""#, r#"{"mode":"auto","ttl":"auto"}"#),
+    ("mcp_tools", r#""gateway""#, r#""provider""#),
     ("request_timeout", "1", "2"),
     ("stream_rescue", r#""off""#, r#""buffer""#),
     ("forward_headers", r#"["x-a"]"#, r#"["x-b"]"#),
