@@ -1,11 +1,13 @@
 //! An MCP server of a test, up to 2025-11-25, whose calls are streams: it requests something of its client while it carries out a call, and
 //! may leave the stream open behind its response.
 //!
-//! Raw HTTP. What a call does is in its arguments: `requests` are the methods that it requests, one after the other; `text` is in its result,
-//! so many `times`; with `ends` it ends its stream.
+//! Raw HTTP. What a call does is in its arguments: `notes` are notifications, sent at once, with the call's own token in the place of `OWN`;
+//! with `waits` it goes on when it is released; `requests` are the methods that it requests, one after the other; `text` is in its result, so
+//! many `times`; with `ends` it ends its stream, with `cuts` it does so without the result.
 
 use super::mcp_fake::{body, http, result};
 use super::message::Message;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,18 +24,24 @@ pub(crate) struct McpStreaming {
     state: Arc<State>,
 }
 
+#[derive(Default)]
 struct State {
     /// The responses of clients, as they were posted within the session.
     responses: watch::Sender<Vec<Value>>,
     /// Streams that are not closed.
     open: AtomicUsize,
+    /// Whether calls that wait go on.
+    released: watch::Sender<bool>,
+    /// The calls that it got.
+    calls: Mutex<Vec<Value>>,
+    cancelled: Mutex<Vec<Value>>,
 }
 
 impl McpStreaming {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(State { responses: watch::Sender::default(), open: AtomicUsize::new(0) });
+        let state = Arc::new(State::default());
         let served = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -52,6 +60,21 @@ impl McpStreaming {
         self.state.responses.borrow().clone()
     }
 
+    /// Has calls that wait go on.
+    pub(crate) fn release(&self) {
+        self.state.released.send_replace(true);
+    }
+
+    /// The last call that it got.
+    pub(crate) fn last_call(&self) -> Value {
+        self.state.calls.lock().last().cloned().unwrap_or_default()
+    }
+
+    /// The ids of the calls that were cancelled.
+    pub(crate) fn cancelled(&self) -> Vec<Value> {
+        self.state.cancelled.lock().clone()
+    }
+
     /// How many streams of calls are not closed.
     pub(crate) fn open_streams(&self) -> usize {
         self.state.open.load(Ordering::SeqCst)
@@ -66,6 +89,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             let sent = body(&message);
             if sent["method"] == "tools/call" {
                 state.open.fetch_add(1, Ordering::SeqCst);
+                state.calls.lock().push(sent.clone());
                 // Without it the client has closed the stream.
                 let _ = carry_out(&mut stream, &sent, &state).await;
                 state.open.fetch_sub(1, Ordering::SeqCst);
@@ -95,6 +119,10 @@ fn reply(message: &Message, sent: &Value, state: &State) -> Vec<u8> {
             state.responses.send_modify(|responses| responses.push(sent.clone()));
             http("202 Accepted", "", "application/json", "")
         }
+        Some("notifications/cancelled") => {
+            state.cancelled.lock().push(sent["params"]["requestId"].clone());
+            http("202 Accepted", "", "application/json", "")
+        }
         _ => http("202 Accepted", "", "application/json", ""),
     }
 }
@@ -102,11 +130,27 @@ fn reply(message: &Message, sent: &Value, state: &State) -> Vec<u8> {
 async fn carry_out(stream: &mut TcpStream, sent: &Value, state: &State) -> std::io::Result<()> {
     let arguments = &sent["params"]["arguments"];
     stream.write_all(HEAD.as_bytes()).await?;
+    let token = &sent["params"]["_meta"]["progressToken"];
+    for note in arguments["notes"].as_array().into_iter().flatten() {
+        let text = note.to_string().replace("\"OWN\"", &token.to_string());
+        stream.write_all(event(&text).as_bytes()).await?;
+    }
+    if arguments["waits"] == true {
+        let mut released = state.released.subscribe();
+        tokio::select! {
+            found = released.wait_for(|released| *released) => drop(found.unwrap()),
+            // The client has closed the stream.
+            _ = stream.read_u8() => return Ok(()),
+        }
+    }
     let mut responses = state.responses.subscribe();
     for (number, method) in arguments["requests"].as_array().into_iter().flatten().enumerate() {
         let request = json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": {}});
         stream.write_all(event(&request.to_string()).as_bytes()).await?;
         responses.wait_for(|responses| responses.len() > number).await.unwrap();
+    }
+    if arguments["cuts"] == true {
+        return stream.write_all(b"0\r\n\r\n").await;
     }
     let times = arguments["times"].as_u64().unwrap_or(1) as usize;
     let text = arguments["text"].as_str().unwrap_or_default().repeat(times);

@@ -13,6 +13,7 @@ pub(crate) mod expected;
 pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod mcp_client;
+pub(crate) mod mcp_events;
 pub(crate) mod mcp_fake;
 pub(crate) mod mcp_persons;
 pub(crate) mod mcp_streaming;

@@ -134,7 +134,7 @@ pub fn new_header(status: http::StatusCode) -> Result<ResponseHeader, Error> {
 }
 
 /// The header of a stream that begins before the provider has responded.
-pub(crate) fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
+pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
     let mut response = new_header(http::StatusCode::OK)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));

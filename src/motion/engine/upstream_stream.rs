@@ -507,6 +507,10 @@ impl Exchange {
         if !task.is_end() {
             return self.watched(task);
         }
+        if let (HttpTask::Body(Some(chunk), _), Some(watch)) = (&task, &mut self.watch) {
+            // What the server sends before its response may arrive with it.
+            watch.take(chunk);
+        }
         self.state.response_ended();
         self.leave_places();
         match std::mem::replace(&mut self.phase, Phase::Ended) {

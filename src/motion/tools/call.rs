@@ -75,6 +75,7 @@ async fn send(
         headers: &run.headers,
         params: found.param_headers(message),
         leaves: run.leaves.subscribe(),
+        relay: None,
     };
     let answered = call_mcp(run.planner, ctx, &call).await;
     let (result, status) = match answered {

@@ -2,20 +2,25 @@
 
 use super::reply::Outgoing;
 use super::search::{SearchCall, search_call};
+use super::stream::{CallStream, accepts_events};
 use super::{McpRequest, refuse_era};
-use crate::proxy::downstream::PingoraDownstream;
 use http::StatusCode;
-use motion::engine::downstream::Downstream;
-use motion::engine::mcp::{FoundItem, ItemKind, McpCall, NotFound, call_mcp};
+use motion::engine::mcp::{FoundItem, ItemKind, McpAnswer, McpCall, McpRelay, NotFound, call_mcp};
 use motion::engine::request_context::RequestContext;
 use pingora_proxy::Session;
-use tokio::sync::watch;
-use words::api::mcp::envelope::{INVALID_PARAMS, error, reply_for};
+use tokio::sync::{oneshot, watch};
+use words::api::Dialect;
+use words::api::error_body::ErrorView;
+use words::api::mcp::envelope::{INVALID_PARAMS, error, reply_for, response, with_id};
 use words::api::mcp::era::McpEra;
 use words::api::mcp::message::McpMessage;
+use words::api::mcp::notification::LogLevel;
 use words::api::mcp::param_headers::check_params;
 use words::error::Error;
 use words::json::Json;
+
+/// The least severe log messages that clients up to 2025-11-25 get: there is no session in which one could set another.
+const LEVEL: LogLevel = LogLevel::Info;
 
 /// What a message calls.
 pub(super) struct Naming<'a> {
@@ -113,7 +118,6 @@ impl McpRequest<'_> {
         naming: Naming<'_>,
     ) -> Result<Outgoing, Error> {
         let headers = session.req_header().headers.clone();
-        let (leaves, left) = watch::channel(false);
         let Naming { kind, named, label } = naming;
         let params = found.param_headers(message);
         // A call within `call_tool` has no headers of its own.
@@ -124,6 +128,8 @@ impl McpRequest<'_> {
             let id = self.message.id.as_ref().map_or("null", Json::get);
             return Ok(refuse_era(ctx, id, problem));
         }
+        let (leaves, left) = watch::channel(false);
+        let (relay, relayed) = accepts_events(&headers).then(|| McpRelay::new(self.log_level())).unzip();
         let call = McpCall {
             peer: &found.peer,
             message,
@@ -133,24 +139,60 @@ impl McpRequest<'_> {
             headers: &headers,
             params,
             leaves: left,
+            relay,
         };
-        let answer = {
-            let running = call_mcp(&self.gateway.planner, ctx, &call);
-            tokio::pin!(running);
-            let mut downstream = PingoraDownstream::new(session);
-            tokio::select! {
-                biased;
-                answer = &mut running => answer,
-                () = downstream.closed() => {
-                    // The engine ends the attempt, and notes why.
-                    leaves.send_replace(true);
-                    running.await
-                }
+        let mut stream = CallStream::new(session, ctx)?;
+        let (ends, ended) = oneshot::channel();
+        let running = async {
+            let answer = call_mcp(&self.gateway.planner, ctx, &call).await;
+            drop(ends);
+            answer
+        };
+        let forwarding = async {
+            let forwarded = stream.forward(relayed, ended).await;
+            if forwarded.is_err() {
+                // The engine ends the attempt, and notes why.
+                leaves.send_replace(true);
             }
-        }?;
+            forwarded
+        };
+        let (answer, forwarded) = tokio::join!(running, forwarding);
+        match (stream.begun(), forwarded) {
+            (None, _) => self.document(ctx, answer?),
+            (Some(bytes), Ok(())) => Ok(self.last_event(ctx, answer, bytes)),
+            (Some(_), Err(left)) => Err(left),
+        }
+    }
+
+    /// The least severe log messages that the client gets.
+    fn log_level(&self) -> Option<LogLevel> {
+        match self.era {
+            McpEra::Stateless => LogLevel::of_request(self.message),
+            McpEra::Sessions => Some(LEVEL),
+        }
+    }
+
+    /// The response where nothing went before it.
+    fn document(&self, ctx: &RequestContext, answer: McpAnswer) -> Result<Outgoing, Error> {
         let id = self.message.id.as_ref().map_or("null", Json::get);
         Ok(Outgoing::of(id, reply_for(self.era, &self.message.method, answer.reply))
             .with_header(*answer.header, ctx.reply.hides_status))
+    }
+
+    /// The response as the last event of a stream, also where there is none: a stream without it would be one that was cut off. `bytes`: how
+    /// many went before it.
+    fn last_event(&self, ctx: &mut RequestContext, answer: Result<McpAnswer, Error>, bytes: u64) -> Outgoing {
+        let id = self.message.id.as_ref().map_or("null", Json::get);
+        let message = match answer {
+            Ok(answer) => response(id, &reply_for(self.era, &self.message.method, answer.reply)),
+            Err(error) => {
+                let view = ErrorView::from(&error).with_request_id(&ctx.span.trace_id);
+                let body = with_id(view.body(Dialect::Mcp), id);
+                ctx.failure = Some(error);
+                body
+            }
+        };
+        Outgoing::last_event(&message, bytes)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The gateway as an MCP server: `/mcp` with the tools of all servers that the client may use, `/mcp/{server}` with those of one.
 //!
-//! Reads one message for each POST and responds with JSON; there is no stream of the gateway's own and no session, which both eras of the
-//! protocol allow. What a client may use, and how a server is called, is `engine::mcp`'s.
+//! Reads one message for each POST and responds with JSON, or with events where the server of a call sends something before its response.
+//! There is no stream of the gateway's own and no session, which both eras of the protocol allow. What a client may use, and how a server is called, is `engine::mcp`'s.
 
 mod call;
 mod complete;
 mod list;
 mod reply;
 mod search;
+mod stream;
 
 use super::Gateway;
 use super::native;

@@ -13,6 +13,7 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::time::Instant;
 use words::api::mcp::envelope::response;
+use words::api::mcp::notification::event;
 use words::api::mcp::reply::McpReply;
 use words::error::Error;
 
@@ -22,6 +23,8 @@ pub(super) struct Outgoing {
     body: Bytes,
     /// Of the call to a server, with the gateway's headers.
     header: Option<ResponseHeader>,
+    /// It ends a stream, of which so many bytes were sent.
+    after: Option<u64>,
 }
 
 impl Outgoing {
@@ -32,12 +35,18 @@ impl Outgoing {
 
     /// The same with a status.
     pub fn error(id: &str, status: StatusCode, reply: McpReply) -> Self {
-        Self { status, body: Bytes::from(response(id, &reply)), header: None }
+        Self { status, body: Bytes::from(response(id, &reply)), header: None, after: None }
     }
 
     /// For what has no response.
     pub const fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None }
+        Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None, after: None }
+    }
+
+    /// The message that ends a stream, of which so many bytes were sent.
+    pub fn last_event(message: &[u8], bytes: u64) -> Self {
+        let body = Bytes::from(event(message));
+        Self { status: StatusCode::OK, body, header: None, after: Some(bytes) }
     }
 
     /// With the headers of a call, and its status where it is not hidden.
@@ -57,7 +66,11 @@ pub(super) async fn send(
     ctx: &mut RequestContext,
     outgoing: Outgoing,
 ) -> Result<(), Error> {
-    let Outgoing { status, body, header } = outgoing;
+    let Outgoing { status, body, header, after } = outgoing;
+    if let Some(bytes) = after {
+        ctx.record.traffic.bytes_out = bytes + body.len() as u64;
+        return PingoraDownstream::new(session).send(vec![HttpTask::Body(Some(body), true)]).await;
+    }
     let is_call = header.is_some();
     let mut header = header.map_or_else(|| response_headers::new_header(status), Ok)?;
     ctx.record.traffic.bytes_out = body.len() as u64;

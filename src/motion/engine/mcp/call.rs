@@ -3,7 +3,7 @@
 //! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
 
 use super::peer::{api_headers, session_headers};
-use super::{ItemKind, McpPeer, McpWatch};
+use super::{ItemKind, McpPeer, McpRelay, McpWatch, relay};
 use crate::engine::Engine;
 use crate::engine::attempt_state::AttemptFacts;
 use crate::engine::limit_holds::reserve_request;
@@ -60,6 +60,8 @@ pub struct McpCall<'a> {
     pub params: Vec<(String, String)>,
     /// Becomes true when the client leaves.
     pub leaves: watch::Receiver<bool>,
+    /// Where the server's notifications go; `None`: the client takes nothing but the response.
+    pub relay: Option<McpRelay>,
 }
 
 /// The response to a call.
@@ -157,7 +159,8 @@ async fn send(
 ) -> Result<McpAnswer, Error> {
     let engine = &planner.engine;
     let id = engine.shared.mcp_sessions.next_id().to_string();
-    let params = relayed_params(call.message, session.era, call.named);
+    let wanted = relay::wanted(call.relay.as_ref(), call.message, &id);
+    let params = relayed_params(call.message, session.era, call.named, wanted);
     let method = &*call.message.method;
     let body = Body::parse(Bytes::from(request(&id, method, &params)));
     let body = body.map_err(|why| Error::bad_request(why.to_string()))?;
@@ -179,11 +182,13 @@ async fn send(
     }
     // What a check takes out of the arguments must not leave in a header, which no check changes.
     let is_changed = first.0.hooks.request.as_ref().is_some_and(|hooks| hooks.may_change());
+    let is_judged = first.0.hooks.response.as_ref().is_some_and(|hooks| hooks.decides());
     let mut downstream = MemoryDownstream::new(head(call, session, uri, is_changed), None)
         .with_limit(MAX_RESPONSE)
         .leaving_with(call.leaves.clone());
     let admitted = Box::new(Admitted { plan, request, env, first, prepared: None });
-    let (watch, requests) = McpWatch::new(&id);
+    let notifications = relay::notifications(call.relay.clone(), call.message, &id, is_judged);
+    let (watch, requests) = McpWatch::new(&id, notifications);
     // An API sends no messages.
     ctx.offline.watch = Some(Box::new(watch)).filter(|_| call.peer.server.api.is_none());
     let snapshot = Arc::clone(&ctx.snapshot);
@@ -196,11 +201,21 @@ async fn send(
             || Error::invalid_response("The MCP server gave no complete response.", "incomplete");
         return Err(ctx.failure.take().unwrap_or_else(incomplete));
     };
+    answer_of(ctx, header, &chunks.concat(), &id)
+}
+
+/// What a complete response is to the client.
+fn answer_of(
+    ctx: &mut RequestContext,
+    header: Box<ResponseHeader>,
+    body: &[u8],
+    id: &str,
+) -> Result<McpAnswer, Error> {
     if ctx.failure.is_none() && is_servers_own(header.status) {
         let status = header.status.as_u16().to_string();
         return Err(Error::invalid_response("The MCP server does not take the gateway's request.", status));
     }
-    let reply = McpReply::find(&chunks.concat(), &id);
+    let reply = McpReply::find(body, id);
     let reply =
         reply.map_err(|why| Error::invalid_response("The MCP server's response cannot be used.", why))?;
     if ctx.failure.is_none() && reply.is_failure() {

@@ -8,10 +8,12 @@ mod access;
 mod call;
 mod catalog;
 mod peer;
+mod relay;
 mod sign_in;
 mod watch;
 
 pub use call::{McpAnswer, McpCall, call_mcp};
 pub use catalog::{FoundItem, ItemKind, McpCatalog, NotFound};
 pub use peer::McpPeer;
+pub use relay::{McpRelay, McpRelayed};
 pub(in crate::engine) use watch::McpWatch;

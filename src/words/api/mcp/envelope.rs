@@ -1,7 +1,10 @@
 //! JSON-RPC messages that the gateway writes: requests to servers, responses and errors to clients.
 
-use super::era::{META_CAPABILITIES, META_CLIENT, META_PREFIX, META_VERSION, McpEra, STATELESS};
+use super::era::{
+    META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL, META_PREFIX, META_VERSION, McpEra, STATELESS,
+};
 use super::message::McpMessage;
+use super::notification::LogLevel;
 use super::reply::{McpReply, member};
 use crate::json::Json;
 use crate::json::write::{ObjectWriter, write_string};
@@ -19,6 +22,8 @@ pub const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// What a response without an id begins with.
 const NO_ID: &[u8] = br#"{"jsonrpc":"2.0","id":null"#;
+
+const PROGRESS_TOKEN: &str = "progressToken";
 
 /// The gateway, as it introduces itself.
 const THIS: &str = concat!(r#"{"name":"turnpike","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
@@ -94,9 +99,22 @@ fn own_meta() -> String {
     format!(r#"{{"{META_VERSION}":"{STATELESS}","{META_CLIENT}":{THIS},"{META_CAPABILITIES}":{{}}}}"#)
 }
 
+/// The notifications that a server is to send while it carries out a call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WantedNotifications<'a> {
+    /// The token of progress: JSON text.
+    pub progress_token: Option<&'a str>,
+    pub log_level: Option<LogLevel>,
+}
+
 /// The `params` of a client's request for a server of this era: as they are, but for the name by which the server knows what it is about,
 /// and for what the eras have in `_meta`. `named`: the member with the name, and the name.
-pub fn relayed_params(message: &McpMessage<'_>, era: McpEra, named: Option<(&str, &str)>) -> String {
+pub fn relayed_params(
+    message: &McpMessage<'_>,
+    era: McpEra,
+    named: Option<(&str, &str)>,
+    wanted: WantedNotifications<'_>,
+) -> String {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
     let mut has_meta = false;
@@ -105,21 +123,24 @@ pub fn relayed_params(message: &McpMessage<'_>, era: McpEra, named: Option<(&str
             Some((_, new)) => params.text(&**name, new),
             None if name == "_meta" => {
                 has_meta = true;
-                params.raw("_meta", &relayed_meta(json, era));
+                params.raw("_meta", &relayed_meta(&json.own_members().unwrap_or_default(), era, wanted));
             }
             None => params.raw(&**name, json.get()),
         }
     }
     if !has_meta && era == McpEra::Stateless {
-        params.raw("_meta", &own_meta());
+        params.raw("_meta", &relayed_meta(&[], era, wanted));
     }
     params.close();
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// `_meta` for a server of this era.
-fn relayed_meta(meta: &Json<'_>, era: McpEra) -> String {
-    let members = meta.own_members().unwrap_or_default();
+/// `_meta` for a server of this era. `members`: those of the client's.
+fn relayed_meta(
+    members: &[(Cow<'_, str>, Json<'_>)],
+    era: McpEra,
+    wanted: WantedNotifications<'_>,
+) -> String {
     let mut out = Vec::new();
     let mut object = ObjectWriter::open(&mut out);
     let is_of_era = |name: &str| name.starts_with(META_PREFIX);
@@ -128,9 +149,17 @@ fn relayed_meta(meta: &Json<'_>, era: McpEra) -> String {
         object.text(META_VERSION, STATELESS);
         object.raw(META_CLIENT, own(META_CLIENT).unwrap_or(THIS));
         object.raw(META_CAPABILITIES, own(META_CAPABILITIES).unwrap_or("{}"));
+        if let Some(level) = wanted.log_level {
+            object.text(META_LOG_LEVEL, level.as_str());
+        }
     }
-    let replaced = [META_VERSION, META_CLIENT, META_CAPABILITIES];
+    // Of two clients with one token the server would not know them apart.
+    if let Some(token) = wanted.progress_token {
+        object.raw(PROGRESS_TOKEN, token);
+    }
+    let replaced = [META_VERSION, META_CLIENT, META_CAPABILITIES, META_LOG_LEVEL];
     let is_kept = |name: &Cow<'_, str>| match era {
+        _ if name == PROGRESS_TOKEN => false,
         McpEra::Stateless => !replaced.contains(&&**name),
         McpEra::Sessions => !is_of_era(name),
     };
@@ -175,17 +204,22 @@ mod tests {
 
     #[test]
     fn params_are_relayed_as_they_are_but_for_the_name() {
-        let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"unknown":[1.0],"name":"s__a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"unknown":[1.0],"name":"s__a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1,"k":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let message = McpMessage::read(text).unwrap();
+        let none = WantedNotifications::default();
         assert_eq!(
-            relayed_params(&message, McpEra::Sessions, Some(("name", "a"))),
-            r#"{"unknown":[1.0],"name":"a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1}}"#
+            relayed_params(&message, McpEra::Sessions, Some(("name", "a")), none),
+            r#"{"unknown":[1.0],"name":"a","arguments":{"a":"\u00e9","a":2},"_meta":{"k":1.0}}"#
         );
-        let stateless = relayed_params(&message, McpEra::Stateless, Some(("name", "a")));
-        assert!(stateless.contains(r#""progressToken":1"#) && stateless.contains(STATELESS), "{stateless}");
+        let wanted = WantedNotifications { progress_token: Some("7"), log_level: Some(LogLevel::Info) };
+        let sessions = relayed_params(&message, McpEra::Sessions, None, wanted);
+        assert!(sessions.ends_with(r#""_meta":{"progressToken":7,"k":1.0}}"#), "{sessions}");
+        let stateless = relayed_params(&message, McpEra::Stateless, Some(("name", "a")), wanted);
+        assert!(stateless.contains(r#""progressToken":7"#) && stateless.contains(STATELESS), "{stateless}");
+        assert!(stateless.contains(r#""io.modelcontextprotocol/logLevel":"info""#), "{stateless}");
         let bare = McpMessage::read(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).unwrap();
-        assert_eq!(relayed_params(&bare, McpEra::Sessions, None), "{}");
-        assert!(relayed_params(&bare, McpEra::Stateless, None).contains(META_CAPABILITIES));
+        assert_eq!(relayed_params(&bare, McpEra::Sessions, None, none), "{}");
+        assert!(relayed_params(&bare, McpEra::Stateless, None, none).contains(META_CAPABILITIES));
     }
 
     #[test]

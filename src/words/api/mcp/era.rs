@@ -21,6 +21,8 @@ pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 pub const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+/// The least severe log messages that a request wants; without it, none.
+pub const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// What the names of those members begin with.
 pub const META_PREFIX: &str = "io.modelcontextprotocol/";
 

@@ -9,6 +9,7 @@ pub mod envelope;
 pub mod era;
 pub mod message;
 pub mod names;
+pub mod notification;
 pub mod param_headers;
 pub mod protected_resource;
 pub mod reply;

@@ -1,12 +1,12 @@
-//! The events of an MCP server in response to one request, read as they arrive: what the server requests in between, and that the response is
+//! The events of an MCP server in response to one request, read as they arrive: what the server sends in between, and that the response is
 //! there.
 //!
 //! Keeps no event. The response itself is read by [`McpReply::find`], from all that has arrived.
 
 use super::envelope::{METHOD_NOT_FOUND, error, response};
+use super::message::McpMessage;
 use super::reply::McpReply;
 use crate::api::sse::SseParser;
-use crate::json::Json;
 
 /// What the byte order mark is in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -36,9 +36,9 @@ impl McpStream {
         Self { id: id.into(), parser: SseParser::default(), is_events: None, is_over: false }
     }
 
-    /// Takes the next bytes, and gives `take` what the server requests in them. True: the response was read, and nothing that follows is
+    /// Takes the next bytes, and gives `take` the requests and notifications of the server in them. True: the response was read, and nothing that follows is
     /// part of it.
-    pub fn push(&mut self, chunk: &[u8], mut take: impl FnMut(ServerRequest)) -> bool {
+    pub fn push(&mut self, chunk: &[u8], mut take: impl FnMut(&McpMessage<'_>)) -> bool {
         if self.is_events.is_none() {
             let mut bytes = chunk.iter().filter(|byte| !byte.is_ascii_whitespace() && !MARK.contains(byte));
             self.is_events = bytes.next().map(|first| !matches!(first, b'{' | b'[' | b'<'));
@@ -53,8 +53,8 @@ impl McpStream {
                 self.is_over = true;
                 break;
             }
-            if let Some(request) = ServerRequest::read(text) {
-                take(request);
+            if let Ok(message) = McpMessage::read(text) {
+                take(&message);
             }
         }
         self.is_over
@@ -67,14 +67,10 @@ impl McpStream {
 }
 
 impl ServerRequest {
-    /// `None`: it is another message.
-    fn read(text: &str) -> Option<Self> {
-        let members = Json::members(text)?;
-        let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, json)| json);
-        let id = member("id")?.get();
-        let is_id = id.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
-        let method = member("method")?.text()?.into_owned();
-        is_id.then(|| Self { id: id.to_owned(), method })
+    /// `None`: it is a notification.
+    pub fn of(message: &McpMessage<'_>) -> Option<Self> {
+        let id = message.id.as_ref().filter(|_| message.is_request())?;
+        Some(Self { id: id.get().to_owned(), method: message.method.clone().into_owned() })
     }
 
     /// The gateway's response: it is there, and its clients cannot be asked for anything.
@@ -106,7 +102,8 @@ mod tests {
         let mut requests = Vec::new();
         let mut over = None;
         for (number, chunk) in body.chunks(size).enumerate() {
-            let is_over = stream.push(chunk, |request| requests.push(request.id));
+            let is_over = stream
+                .push(chunk, |message| requests.extend(ServerRequest::of(message).map(|request| request.id)));
             over = over.or(is_over.then_some(number));
         }
         (requests, over)
@@ -142,7 +139,8 @@ mod tests {
     fn a_ping_is_responded_to_and_anything_else_refused() {
         let text = |method: &str| {
             let json = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{}}}}"#);
-            String::from_utf8(ServerRequest::read(&json).unwrap().refusal()).unwrap()
+            let message = McpMessage::read(&json).unwrap();
+            String::from_utf8(ServerRequest::of(&message).unwrap().refusal()).unwrap()
         };
         assert_eq!(text("ping"), r#"{"jsonrpc":"2.0","id":"a","result":{}}"#);
         let refused = text("sampling/createMessage");
