@@ -119,6 +119,7 @@ mod mcp_exchange;
 mod mcp_exchange_saved;
 mod mcp_gateway;
 mod mcp_relay;
+mod mcp_requests;
 mod mcp_rules;
 mod mcp_servers;
 mod mcp_streams;

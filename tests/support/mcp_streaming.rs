@@ -2,7 +2,7 @@
 //! may leave the stream open behind its response.
 //!
 //! Raw HTTP. What a call does is in its arguments: `notes` are notifications, sent at once, with the call's own token in the place of `OWN`;
-//! with `waits` it goes on when it is released; `requests` are the methods that it requests, one after the other; `text` is in its result, so
+//! with `waits` it goes on when it is released; `requests` are the methods that it requests (or methods with `params`), one after the other; `text` is in its result, so
 //! many `times`; with `ends` it ends its stream, with `cuts` it does so without the result.
 
 use super::mcp_fake::{body, http, result};
@@ -15,7 +15,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-const SESSION: &str = "s-1";
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// A listening server, with the tool `work`.
@@ -27,7 +26,7 @@ pub(crate) struct McpStreaming {
 #[derive(Default)]
 struct State {
     /// The responses of clients, as they were posted within the session.
-    responses: watch::Sender<Vec<Value>>,
+    responses: watch::Sender<Vec<(String, Value)>>,
     /// Streams that are not closed.
     open: AtomicUsize,
     /// Whether calls that wait go on.
@@ -35,6 +34,8 @@ struct State {
     /// The calls that it got.
     calls: Mutex<Vec<Value>>,
     cancelled: Mutex<Vec<Value>>,
+    /// The capabilities of each client that began a session.
+    clients: Mutex<Vec<Value>>,
 }
 
 impl McpStreaming {
@@ -57,7 +58,7 @@ impl McpStreaming {
 
     /// What clients have responded with.
     pub(crate) fn responses(&self) -> Vec<Value> {
-        self.state.responses.borrow().clone()
+        self.state.responses.borrow().iter().map(|(_, response)| response.clone()).collect()
     }
 
     /// Has calls that wait go on.
@@ -68,6 +69,11 @@ impl McpStreaming {
     /// The last call that it got.
     pub(crate) fn last_call(&self) -> Value {
         self.state.calls.lock().last().cloned().unwrap_or_default()
+    }
+
+    /// What the client of each session can be asked for, in the order of the sessions.
+    pub(crate) fn clients(&self) -> Vec<Value> {
+        self.state.clients.lock().clone()
     }
 
     /// The ids of the calls that were cancelled.
@@ -91,7 +97,8 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
                 state.open.fetch_add(1, Ordering::SeqCst);
                 state.calls.lock().push(sent.clone());
                 // Without it the client has closed the stream.
-                let _ = carry_out(&mut stream, &sent, &state).await;
+                let session = message.header("mcp-session-id").unwrap_or_default();
+                let _ = carry_out(&mut stream, &sent, session, &state).await;
                 state.open.fetch_sub(1, Ordering::SeqCst);
                 return;
             }
@@ -112,11 +119,16 @@ fn reply(message: &Message, sent: &Value, state: &State) -> Vec<u8> {
     let about = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
         "serverInfo": {"name": "streaming", "version": "1"}});
     match sent["method"].as_str() {
-        Some("initialize") => json(&result(&sent["id"], &about), &format!("mcp-session-id: {SESSION}\r\n")),
+        Some("initialize") => {
+            let mut clients = state.clients.lock();
+            clients.push(sent["params"]["capabilities"].clone());
+            json(&result(&sent["id"], &about), &format!("mcp-session-id: s-{}\r\n", clients.len()))
+        }
         Some("tools/list") => json(&result(&sent["id"], &tools), ""),
         Some("server/discover") => http("400 Bad Request", "", "text/plain", "no"),
-        None if message.header("mcp-session-id") == Some(SESSION) => {
-            state.responses.send_modify(|responses| responses.push(sent.clone()));
+        None => {
+            let session = message.header("mcp-session-id").unwrap_or_default().to_owned();
+            state.responses.send_modify(|responses| responses.push((session, sent.clone())));
             http("202 Accepted", "", "application/json", "")
         }
         Some("notifications/cancelled") => {
@@ -127,7 +139,12 @@ fn reply(message: &Message, sent: &Value, state: &State) -> Vec<u8> {
     }
 }
 
-async fn carry_out(stream: &mut TcpStream, sent: &Value, state: &State) -> std::io::Result<()> {
+async fn carry_out(
+    stream: &mut TcpStream,
+    sent: &Value,
+    session: &str,
+    state: &State,
+) -> std::io::Result<()> {
     let arguments = &sent["params"]["arguments"];
     stream.write_all(HEAD.as_bytes()).await?;
     let token = &sent["params"]["_meta"]["progressToken"];
@@ -145,9 +162,20 @@ async fn carry_out(stream: &mut TcpStream, sent: &Value, state: &State) -> std::
     }
     let mut responses = state.responses.subscribe();
     for (number, method) in arguments["requests"].as_array().into_iter().flatten().enumerate() {
-        let request = json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": {}});
+        let (method, params) = match method.as_str() {
+            Some(method) => (method, &json!({})),
+            None => (method["method"].as_str().unwrap(), &method["params"]),
+        };
+        let request =
+            json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": params});
         stream.write_all(event(&request.to_string()).as_bytes()).await?;
-        responses.wait_for(|responses| responses.len() > number).await.unwrap();
+        let id = json!(format!("r-{number}"));
+        let is_response = |(of, response): &(String, Value)| of == session && response["id"] == id;
+        tokio::select! {
+            found = responses.wait_for(|responses| responses.iter().any(is_response)) => drop(found.unwrap()),
+            // The client has closed the stream.
+            _ = stream.read_u8() => return Ok(()),
+        }
     }
     if arguments["cuts"] == true {
         return stream.write_all(b"0\r\n\r\n").await;

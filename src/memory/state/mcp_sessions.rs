@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 use words::api::mcp::definition::{self, DefinitionHash};
 use words::api::mcp::era::McpEra;
+use words::api::mcp::features::ClientFeatures;
 
 /// The most servers, and for how long after the last use of each.
 const MAX_SERVERS: u64 = 1024;
@@ -40,6 +41,8 @@ pub struct McpSession {
     pub id: Option<HeaderValue>,
     /// The JSON of its capabilities.
     pub capabilities: String,
+    /// What the server may request of the clients whose calls are sent within it.
+    pub features: ClientFeatures,
 }
 
 /// Which list of a server.
@@ -117,7 +120,8 @@ pub type Found<T> = Arc<OnceCell<McpFetch<T>>>;
 /// What is kept of one server: for all clients, or for one person.
 #[derive(Debug, Default)]
 pub struct McpUpstream {
-    session: Mutex<Found<Arc<McpSession>>>,
+    /// One for each set of what clients can be asked for: a server is told the truth of each client. There are at most 64 such sets.
+    sessions: Mutex<Vec<(ClientFeatures, Found<Arc<McpSession>>)>>,
     lists: Mutex<Vec<(McpList, Found<McpItems>)>>,
     /// The tools that are not as they were approved, by the last list that had each. Of a server that lists for persons those of all.
     changed: Mutex<BTreeSet<String>>,
@@ -132,23 +136,23 @@ pub struct ChangedTools {
 }
 
 impl McpUpstream {
-    /// The place of its session, which is empty until one is made. A failure is one for all who wait, and for a while after.
-    pub fn session(&self, now: Instant) -> Found<Arc<McpSession>> {
-        let mut session = self.session.lock();
+    /// The place of its session for such clients, which is empty until one is made. A failure is one for all who wait, and for a while after.
+    pub fn session(&self, features: ClientFeatures, now: Instant) -> Found<Arc<McpSession>> {
+        let mut sessions = self.sessions.lock();
         let is_good = |found: &McpFetch<_>| found.is_good(Duration::MAX, ListPurpose::ThisServer, now);
-        if session.get().is_some_and(|found| !is_good(found)) {
-            *session = Arc::default();
+        sessions.retain(|(of, found)| *of != features || found.get().is_none_or(is_good));
+        if let Some((_, found)) = sessions.iter().find(|(of, _)| *of == features) {
+            return Arc::clone(found);
         }
-        Arc::clone(&session)
+        let found = Found::default();
+        sessions.push((features, Arc::clone(&found)));
+        found
     }
 
     /// Forgets a session that is lost. Another one that was made meanwhile stays.
     pub fn forget(&self, lost: &Arc<McpSession>) {
-        let mut session = self.session.lock();
         let is_lost = |fetch: &McpFetch<_>| fetch.found.as_ref().is_ok_and(|found| Arc::ptr_eq(found, lost));
-        if session.get().is_some_and(is_lost) {
-            *session = Arc::default();
-        }
+        self.sessions.lock().retain(|(_, found)| !found.get().is_some_and(is_lost));
     }
 
     /// Takes from a person's list which of its tools are not as they were approved. What it lacks, others may have.
@@ -277,6 +281,7 @@ mod tests {
             version: "2025-11-25".to_owned(),
             id: None,
             capabilities: "{}".to_owned(),
+            features: ClientFeatures::default(),
         })
     }
 
@@ -284,22 +289,39 @@ mod tests {
     fn only_the_session_that_is_lost_is_forgotten() {
         let upstream = McpUpstream::default();
         let now = Instant::now();
+        let session_of = |now| upstream.session(ClientFeatures::default(), now);
         let first = session();
-        upstream.session(now).set(McpFetch::new(now, now, Ok(Arc::clone(&first)))).unwrap();
+        session_of(now).set(McpFetch::new(now, now, Ok(Arc::clone(&first)))).unwrap();
         upstream.forget(&session());
-        assert!(upstream.session(now).get().is_some());
+        assert!(session_of(now).get().is_some());
         upstream.forget(&first);
-        assert!(upstream.session(now).get().is_none());
+        assert!(session_of(now).get().is_none());
         let second = session();
-        upstream.session(now).set(McpFetch::new(now, now, Ok(Arc::clone(&second)))).unwrap();
+        session_of(now).set(McpFetch::new(now, now, Ok(Arc::clone(&second)))).unwrap();
         upstream.forget(&first);
-        let current = upstream.session(now + Duration::from_secs(3600));
+        let current = session_of(now + Duration::from_secs(3600));
         assert!(Arc::ptr_eq(current.get().unwrap().found.as_ref().unwrap(), &second));
         // A failure is one for a while.
         upstream.forget(&second);
-        upstream.session(now).set(McpFetch::new(now, now, Err("down".to_owned()))).unwrap();
-        assert!(upstream.session(now + Duration::from_secs(4)).get().is_some());
-        assert!(upstream.session(now + Duration::from_secs(5)).get().is_none());
+        session_of(now).set(McpFetch::new(now, now, Err("down".to_owned()))).unwrap();
+        assert!(session_of(now + Duration::from_secs(4)).get().is_some());
+        assert!(session_of(now + Duration::from_secs(5)).get().is_none());
+    }
+
+    #[test]
+    fn clients_of_other_features_share_no_session() {
+        let upstream = McpUpstream::default();
+        let now = Instant::now();
+        let form = ClientFeatures::of_session_id("tp1-01-00000000000000000000000000000007").unwrap();
+        let first = upstream.session(form, now);
+        assert!(Arc::ptr_eq(&first, &upstream.session(form, now)));
+        let none = upstream.session(ClientFeatures::default(), now);
+        assert!(!Arc::ptr_eq(&first, &none));
+        let lost = session();
+        first.set(McpFetch::new(now, now, Ok(Arc::clone(&lost)))).unwrap();
+        upstream.forget(&lost);
+        assert!(!Arc::ptr_eq(&first, &upstream.session(form, now)));
+        assert!(Arc::ptr_eq(&none, &upstream.session(ClientFeatures::default(), now)));
     }
 
     #[test]

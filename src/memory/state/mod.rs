@@ -25,6 +25,7 @@ pub(crate) mod label_limit;
 pub mod large_work;
 pub mod learned_forms;
 pub mod lifecycle;
+pub mod mcp_pending;
 pub mod mcp_servers;
 pub mod mcp_sessions;
 pub mod metrics;
@@ -69,6 +70,7 @@ use knowledge::price::{Overlay, PriceBook};
 use large_work::LargeWork;
 use learned_forms::LearnedForms;
 use lifecycle::Lifecycle;
+use mcp_pending::McpPending;
 use mcp_servers::McpServers;
 use mcp_sessions::McpSessions;
 use metrics::Metrics;
@@ -121,6 +123,8 @@ pub struct Shared {
     pub mcp_servers: McpServers,
     /// Of servers that clients use through the gateway.
     pub mcp_sessions: McpSessions,
+    /// What those servers have requested of clients.
+    pub mcp_pending: McpPending,
     pub targets: TargetRegistry,
     /// The places at targets that take only so many attempts at a time.
     pub slots: SlotRegistry,
@@ -201,6 +205,7 @@ impl Shared {
             identity_provider,
             mcp_servers,
             mcp_sessions: McpSessions::default(),
+            mcp_pending: McpPending::default(),
             targets,
             slots: SlotRegistry::default(),
             engine_loads,

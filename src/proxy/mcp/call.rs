@@ -129,7 +129,8 @@ impl McpRequest<'_> {
             return Ok(refuse_era(ctx, id, problem));
         }
         let (leaves, left) = watch::channel(false);
-        let (relay, relayed) = accepts_events(&headers).then(|| McpRelay::new(self.log_level())).unzip();
+        let (relay, relayed) =
+            accepts_events(&headers).then(|| McpRelay::new(self.log_level(), self.features)).unzip();
         let call = McpCall {
             peer: &found.peer,
             message,

@@ -1,29 +1,34 @@
 //! The gateway as an MCP server: `/mcp` with the tools of all servers that the client may use, `/mcp/{server}` with those of one.
 //!
 //! Reads one message for each POST and responds with JSON, or with events where the server of a call sends something before its response.
-//! There is no stream of the gateway's own and no session, which both eras of the protocol allow. What a client may use, and how a server is called, is `engine::mcp`'s.
+//! There is no stream of the gateway's own, and nothing is kept of a session, which both eras of the protocol allow. What a client may use, and
+//! how a server is called, is `engine::mcp`'s.
 
 mod call;
 mod complete;
+mod introduction;
 mod list;
 mod reply;
 mod search;
+mod sessions;
 mod stream;
 
 use super::Gateway;
 use super::native;
 use http::StatusCode;
+use introduction::{discover, initialize, versions};
 use motion::engine::mcp::{ItemKind, McpCatalog};
 use motion::engine::request_context::RequestContext;
 use pingora_core::Result;
 use pingora_proxy::Session;
 use reply::Outgoing;
+use sessions::{features_of, new_session, respond_to_server};
 use words::api::body::Body;
 use words::api::mcp::envelope::{
-    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error, own_info,
-    reply_for,
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error, reply_for,
 };
-use words::api::mcp::era::{EraProblem, META_SERVER, McpEra, STATELESS, WITH_SESSIONS};
+use words::api::mcp::era::{EraProblem, McpEra};
+use words::api::mcp::features::ClientFeatures;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::reply::McpReply;
 use words::error::Error;
@@ -38,6 +43,8 @@ struct McpRequest<'a> {
     message: &'a McpMessage<'a>,
     era: McpEra,
     catalog: McpCatalog,
+    /// What servers may request of the client, by the id of its session.
+    features: ClientFeatures,
 }
 
 /// Responds to a message. `server`: the slug of the only server that is meant.
@@ -80,8 +87,12 @@ async fn respond(
         Ok(era) => era,
         Err(problem) => return Ok(refuse_era(ctx, &id, problem)),
     };
+    let features = features_of(session, era, &message)?;
     if !message.is_request() {
         // What a client tells of itself changes nothing here: each of its requests stands for itself.
+        if message.method.is_empty() {
+            respond_to_server(gateway, ctx, text, &message);
+        }
         return Ok(Outgoing::accepted());
     }
     let catalog = McpCatalog::find(&gateway.engine, ctx, server).ok_or_else(|| {
@@ -93,28 +104,8 @@ async fn respond(
     }
     // Clients of the other era read the status as the protocol has it.
     ctx.reply.hides_status = era == McpEra::Sessions;
-    let request = McpRequest { gateway, message: &message, era, catalog };
-    let reply = match &*message.method {
-        "initialize" if era == McpEra::Sessions => request.initialize(),
-        "server/discover" if era == McpEra::Stateless => request.discover(),
-        "ping" if era == McpEra::Sessions => McpReply::Result("{}".to_owned()),
-        "tools/list" => list::list(&request, ctx, ItemKind::Tool).await?,
-        "prompts/list" => list::list(&request, ctx, ItemKind::Prompt).await?,
-        "resources/list" => list::list(&request, ctx, ItemKind::Resource).await?,
-        "resources/templates/list" => list::list(&request, ctx, ItemKind::Template).await?,
-        "tools/call" => return request.call(session, ctx, ItemKind::Tool).await,
-        "prompts/get" => return request.call(session, ctx, ItemKind::Prompt).await,
-        "resources/read" => return request.call(session, ctx, ItemKind::Resource).await,
-        "completion/complete" => return complete::complete(&request, session, ctx).await,
-        method => {
-            let why = format!("The method {method:?} is not supported.");
-            ctx.failure = Some(Error::not_found(why.clone()));
-            // The stateless era demands the status as well.
-            let status = if era == McpEra::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return Ok(Outgoing::error(&id, status, error(METHOD_NOT_FOUND, &why, None)));
-        }
-    };
-    Ok(Outgoing::of(&id, reply_for(era, &message.method, reply)))
+    let request = McpRequest { gateway, message: &message, era, catalog, features };
+    request.respond(session, ctx, &id).await
 }
 
 fn refuse_era(ctx: &mut RequestContext, id: &str, problem: EraProblem) -> Outgoing {
@@ -140,41 +131,36 @@ fn refuse_era(ctx: &mut RequestContext, id: &str, problem: EraProblem) -> Outgoi
     Outgoing::error(id, StatusCode::BAD_REQUEST, reply)
 }
 
-/// All versions that clients may speak, as JSON.
-fn versions() -> String {
-    let all: Vec<&str> = std::iter::once(STATELESS).chain(WITH_SESSIONS).collect();
-    Json::from_value(&all).get().to_owned()
-}
-
 impl McpRequest<'_> {
-    fn initialize(&self) -> McpReply {
-        let wanted = self.message.param("protocolVersion").and_then(Json::text).unwrap_or_default();
-        let newest = WITH_SESSIONS.first().copied().unwrap_or_default();
-        let version = WITH_SESSIONS.iter().copied().find(|version| *version == wanted).unwrap_or(newest);
-        McpReply::Result(format!(
-            "{{\"protocolVersion\":\"{version}\",\"capabilities\":{},\"serverInfo\":{}}}",
-            self.capabilities(),
-            own_info()
-        ))
-    }
-
-    fn discover(&self) -> McpReply {
-        McpReply::Result(format!(
-            "{{\"resultType\":\"complete\",\"supportedVersions\":{},\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\
-             \"cacheScope\":\"private\",\"_meta\":{{\"{META_SERVER}\":{}}}}}",
-            versions(),
-            self.capabilities(),
-            own_info()
-        ))
-    }
-
-    /// As JSON. Tools always: a client that finds none here would list none later either.
-    fn capabilities(&self) -> String {
-        let has = |kind: ItemKind| self.catalog.may_have(kind);
-        let prompts = if has(ItemKind::Prompt) { ",\"prompts\":{}" } else { "" };
-        let resources = if has(ItemKind::Resource) { ",\"resources\":{}" } else { "" };
-        let has_arguments = has(ItemKind::Prompt) || has(ItemKind::Template);
-        let completions = if has_arguments { ",\"completions\":{}" } else { "" };
-        format!("{{\"tools\":{{}}{prompts}{resources}{completions}}}")
+    async fn respond(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+        id: &str,
+    ) -> std::result::Result<Outgoing, Error> {
+        let reply = match &*self.message.method {
+            "initialize" if self.era == McpEra::Sessions => {
+                return Ok(Outgoing::of(id, initialize(self)).with_session(new_session(self.message)));
+            }
+            "server/discover" if self.era == McpEra::Stateless => discover(self),
+            "ping" if self.era == McpEra::Sessions => McpReply::Result("{}".to_owned()),
+            "tools/list" => list::list(self, ctx, ItemKind::Tool).await?,
+            "prompts/list" => list::list(self, ctx, ItemKind::Prompt).await?,
+            "resources/list" => list::list(self, ctx, ItemKind::Resource).await?,
+            "resources/templates/list" => list::list(self, ctx, ItemKind::Template).await?,
+            "tools/call" => return self.call(session, ctx, ItemKind::Tool).await,
+            "prompts/get" => return self.call(session, ctx, ItemKind::Prompt).await,
+            "resources/read" => return self.call(session, ctx, ItemKind::Resource).await,
+            "completion/complete" => return complete::complete(self, session, ctx).await,
+            method => {
+                let why = format!("The method {method:?} is not supported.");
+                ctx.failure = Some(Error::not_found(why.clone()));
+                // The stateless era demands the status as well.
+                let status =
+                    if self.era == McpEra::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+                return Ok(Outgoing::error(id, status, error(METHOD_NOT_FOUND, &why, None)));
+            }
+        };
+        Ok(Outgoing::of(id, reply_for(self.era, &self.message.method, reply)))
     }
 }

@@ -13,6 +13,7 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::time::Instant;
 use words::api::mcp::envelope::response;
+use words::api::mcp::era::SESSION_HEADER;
 use words::api::mcp::notification::event;
 use words::api::mcp::reply::McpReply;
 use words::error::Error;
@@ -25,6 +26,8 @@ pub(super) struct Outgoing {
     header: Option<ResponseHeader>,
     /// It ends a stream, of which so many bytes were sent.
     after: Option<u64>,
+    /// The id of the session that it begins.
+    session_id: Option<String>,
 }
 
 impl Outgoing {
@@ -35,18 +38,23 @@ impl Outgoing {
 
     /// The same with a status.
     pub fn error(id: &str, status: StatusCode, reply: McpReply) -> Self {
-        Self { status, body: Bytes::from(response(id, &reply)), header: None, after: None }
+        Self { status, body: Bytes::from(response(id, &reply)), header: None, after: None, session_id: None }
     }
 
     /// For what has no response.
     pub const fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None, after: None }
+        Self { status: StatusCode::ACCEPTED, body: Bytes::new(), header: None, after: None, session_id: None }
     }
 
     /// The message that ends a stream, of which so many bytes were sent.
     pub fn last_event(message: &[u8], bytes: u64) -> Self {
         let body = Bytes::from(event(message));
-        Self { status: StatusCode::OK, body, header: None, after: Some(bytes) }
+        Self { status: StatusCode::OK, body, header: None, after: Some(bytes), session_id: None }
+    }
+
+    /// It begins a session with this id.
+    pub fn with_session(self, session_id: Option<String>) -> Self {
+        Self { session_id, ..self }
     }
 
     /// With the headers of a call, and its status where it is not hidden.
@@ -66,7 +74,7 @@ pub(super) async fn send(
     ctx: &mut RequestContext,
     outgoing: Outgoing,
 ) -> Result<(), Error> {
-    let Outgoing { status, body, header, after } = outgoing;
+    let Outgoing { status, body, header, after, session_id } = outgoing;
     if let Some(bytes) = after {
         ctx.record.traffic.bytes_out = bytes + body.len() as u64;
         return PingoraDownstream::new(session).send(vec![HttpTask::Body(Some(body), true)]).await;
@@ -86,6 +94,9 @@ pub(super) async fn send(
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.insert(CONTENT_LENGTH, body.len().into());
+        if let Some(id) = &session_id {
+            header_edit::insert_str(headers, HeaderName::from_static(SESSION_HEADER), id);
+        }
         if !ctx.reply.warnings.is_empty() {
             let warnings = response_headers::warnings(ctx.reply.warnings.iter().map(String::as_str));
             header_edit::insert_str(headers, header_edit::WARNINGS, &warnings);

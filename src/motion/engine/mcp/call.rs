@@ -3,6 +3,7 @@
 //! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
 
 use super::peer::{api_headers, session_headers};
+use super::requests::{CallClient, features};
 use super::{ItemKind, McpPeer, McpRelay, McpWatch, relay};
 use crate::engine::Engine;
 use crate::engine::attempt_state::AttemptFacts;
@@ -95,13 +96,14 @@ pub async fn call_mcp(
     if let Some(refused) = refuse_arguments(ctx, call)? {
         return Ok(refused);
     }
+    let features = features(call, &config);
     let mut is_held = false;
     let mut leaves = call.leaves.clone();
     loop {
         let session = tokio::select! {
             biased;
             _ = leaves.wait_for(|leaves| *leaves) => return Err(Error::client_closed()),
-            session = call.peer.session(&planner.engine, &snapshot) => session,
+            session = call.peer.session(&planner.engine, &snapshot, features) => session,
         };
         let session = match session {
             Ok(session) => session,
@@ -192,8 +194,9 @@ async fn send(
     // An API sends no messages.
     ctx.offline.watch = Some(Box::new(watch)).filter(|_| call.peer.server.api.is_none());
     let snapshot = Arc::clone(&ctx.snapshot);
-    let refusing = call.peer.refuse_requests(engine, &snapshot, session, requests);
-    let is_complete = run(engine, &mut downstream, ctx, admitted, refusing).await;
+    let client = CallClient::of(call, session.features, ctx);
+    let responding = call.peer.respond_to_requests(engine, &snapshot, session, requests, client.as_ref());
+    let is_complete = run(engine, &mut downstream, ctx, admitted, responding).await;
     let response = downstream.into_response().filter(|_| is_complete);
     let Some((header, chunks, true)) = response else {
         call.peer.cancel(engine, &ctx.snapshot, session, &id);
@@ -239,13 +242,13 @@ fn head(call: &McpCall<'_>, session: &McpSession, uri: Uri, is_changed: bool) ->
     RequestHeader::from(head)
 }
 
-/// Runs an attempt to its end. `refusing`: responds to what the server requests meanwhile. False: its response is not complete.
+/// Runs an attempt to its end. `responding`: responds to what the server requests meanwhile. False: its response is not complete.
 async fn run(
     engine: &Arc<Engine>,
     downstream: &mut MemoryDownstream,
     ctx: &mut RequestContext,
     admitted: Box<Admitted>,
-    refusing: impl Future<Output = Infallible>,
+    responding: impl Future<Output = Infallible>,
 ) -> bool {
     // Its own errors have no id either: what the client gets is made of them.
     let message_id = ctx.reply.message_id.take();
@@ -253,7 +256,7 @@ async fn run(
     let sent = tokio::select! {
         biased;
         sent = engine.run(downstream, ctx, admitted) => sent,
-        never = refusing => match never {},
+        never = responding => match never {},
     };
     ctx.offline.watch = None;
     ctx.reply.message_id = message_id;

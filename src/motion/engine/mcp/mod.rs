@@ -9,6 +9,7 @@ mod call;
 mod catalog;
 mod peer;
 mod relay;
+mod requests;
 mod sign_in;
 mod watch;
 

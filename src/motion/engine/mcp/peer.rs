@@ -15,18 +15,16 @@ use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::mcp_access::{AccessKind, GrantedRules, GrantedSets, Narrowing};
 use memory::state::stored::mcp_servers::{Approval, StoredMcpServer};
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::mpsc;
 use words::api::mcp::definition::canonical;
 use words::api::mcp::envelope::{own_info, own_params, request};
 use words::api::mcp::era::{
     METHOD_HEADER, McpEra, NAME_HEADER, SESSION_HEADER, STATELESS, VERSION_HEADER, WITH_SESSIONS, encoded,
 };
+use words::api::mcp::features::ClientFeatures;
 use words::api::mcp::reply::{McpReply, member};
-use words::api::mcp::stream::ServerRequest;
 use words::error::Error;
 use words::json::Json;
 
@@ -44,7 +42,7 @@ const OLDEST: &str = "2024-11-05";
 
 /// Why a request of the gateway's own has no result.
 #[derive(Debug)]
-enum ExchangeError {
+pub(super) enum ExchangeError {
     /// The HTTP status that the server refused with.
     Status(u16),
     /// The error of JSON-RPC.
@@ -164,7 +162,7 @@ impl McpPeer {
         self.server.access.rules(self.granted, kind, self.within.as_deref())
     }
 
-    /// Its session, which is opened where there is none; once for all who wait.
+    /// Its session for such clients, which is opened where there is none; once for all who wait.
     ///
     /// # Errors
     /// Why there is none, without the values of headers.
@@ -172,16 +170,17 @@ impl McpPeer {
         &self,
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
+        features: ClientFeatures,
     ) -> Result<Arc<McpSession>, String> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.message);
         }
         self.check_person(engine, snapshot).await?;
-        let cell = self.upstream.session(Instant::now());
+        let cell = self.upstream.session(features, Instant::now());
         let opening = cell.get_or_init(|| async {
             let began = Instant::now();
-            let opened = self.open(engine, snapshot).await.map(Arc::new).map_err(ExchangeError::message);
-            McpFetch::new(began, Instant::now(), opened)
+            let opened = self.open(engine, snapshot, features).await;
+            McpFetch::new(began, Instant::now(), opened.map(Arc::new).map_err(ExchangeError::message))
         });
         opening.await.found.clone()
     }
@@ -253,12 +252,12 @@ impl McpPeer {
             self.note_changed(engine, &items);
             return Ok(items);
         }
-        let session = self.session(engine, snapshot).await?;
+        let session = self.session(engine, snapshot, ClientFeatures::default()).await?;
         let found = match self.pages(engine, snapshot, &session, list).await {
             // The session is lost.
             Err(ExchangeError::Status(400 | 404)) => {
                 self.upstream.forget(&session);
-                let session = self.session(engine, snapshot).await?;
+                let session = self.session(engine, snapshot, ClientFeatures::default()).await?;
                 self.pages(engine, snapshot, &session, list).await
             }
             found => found,
@@ -365,6 +364,7 @@ impl McpPeer {
         &self,
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
+        features: ClientFeatures,
     ) -> Result<McpSession, ExchangeError> {
         if self.server.api.is_some() {
             return Ok(api_session());
@@ -374,6 +374,7 @@ impl McpPeer {
             version: STATELESS.to_owned(),
             id: None,
             capabilities: "{}".to_owned(),
+            features,
         };
         let params = own_params(McpEra::Stateless, &[]);
         match self.exchange(engine, snapshot, &stateless, "server/discover", &params).await {
@@ -384,7 +385,7 @@ impl McpPeer {
             // A server of the time before refuses it, each in its own way.
             Ok(_)
             | Err(ExchangeError::Status(_) | ExchangeError::Reported(_) | ExchangeError::Unusable(_)) => {
-                self.initialize(engine, snapshot).await
+                self.initialize(engine, snapshot, features).await
             }
             Err(error) => Err(error),
         }
@@ -394,6 +395,7 @@ impl McpPeer {
         &self,
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
+        features: ClientFeatures,
     ) -> Result<McpSession, ExchangeError> {
         let wanted = WITH_SESSIONS.first().copied().unwrap_or(OLDEST);
         let mut session = McpSession {
@@ -401,9 +403,11 @@ impl McpPeer {
             version: String::new(),
             id: None,
             capabilities: "{}".to_owned(),
+            features,
         };
+        let own = features.capabilities();
         let version = format!("\"{wanted}\"");
-        let members = [("protocolVersion", &*version), ("capabilities", "{}"), ("clientInfo", own_info())];
+        let members = [("protocolVersion", &*version), ("capabilities", &*own), ("clientInfo", own_info())];
         let params = own_params(session.era, &members);
         let (result, headers) = self.exchange(engine, snapshot, &session, "initialize", &params).await?;
         let version = member(&result, "protocolVersion").and_then(|version| version.text().map(String::from));
@@ -467,26 +471,7 @@ impl McpPeer {
         });
     }
 
-    /// Responds to what the server requests while it carries out a call, for as long as it is awaited: a server that is told at once that its
-    /// client cannot be asked can end its call.
-    pub(super) async fn refuse_requests(
-        &self,
-        engine: &Engine,
-        snapshot: &Arc<SettingsSnapshot>,
-        session: &McpSession,
-        mut requests: mpsc::Receiver<ServerRequest>,
-    ) -> Infallible {
-        while let Some(request) = requests.recv().await {
-            // Those of the stateless era request nothing so: their results say what they need.
-            if session.era == McpEra::Sessions {
-                // A server that does not take it waits on, and its call ends with the timeout.
-                let _ = self.post(engine, snapshot, session, "", request.refusal()).await;
-            }
-        }
-        std::future::pending().await
-    }
-
-    async fn post(
+    pub(super) async fn post(
         &self,
         engine: &Engine,
         snapshot: &Arc<SettingsSnapshot>,
@@ -548,7 +533,8 @@ const fn names_of(list: McpList) -> ListNames {
 /// What stands for a session with an API, which has none.
 fn api_session() -> McpSession {
     let capabilities = r#"{"tools":{}}"#.to_owned();
-    McpSession { era: McpEra::Sessions, version: String::new(), id: None, capabilities }
+    let features = ClientFeatures::default();
+    McpSession { era: McpEra::Sessions, version: String::new(), id: None, capabilities, features }
 }
 
 /// The headers of a request to an API, beside those that its operation and its server's record have.

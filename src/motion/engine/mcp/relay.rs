@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use words::api::mcp::envelope::WantedNotifications;
+use words::api::mcp::features::ClientFeatures;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::notification::{LogLevel, NotificationRules, ProgressTokens, progress_token};
 
-/// The largest message, bytes.
+/// The largest notification, bytes.
 const MAX_BYTES: usize = 64 << 10;
 /// The most messages that wait for the client, and their bytes.
 const MAX_QUEUED: usize = 64;
@@ -27,6 +28,8 @@ pub struct McpRelay {
     total: Arc<AtomicUsize>,
     /// The least severe log messages that the client gets; `None`: it gets none.
     level: Option<LogLevel>,
+    /// What servers may request of the client.
+    features: ClientFeatures,
 }
 
 /// The messages of a call for its client.
@@ -38,18 +41,18 @@ pub struct McpRelayed {
 
 impl McpRelay {
     /// `level`: of the least severe log messages that the client gets.
-    pub fn new(level: Option<LogLevel>) -> (Self, McpRelayed) {
+    /// `features`: what servers may request of it.
+    pub fn new(level: Option<LogLevel>, features: ClientFeatures) -> (Self, McpRelayed) {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         let queued = Arc::<AtomicUsize>::default();
         let relayed = McpRelayed { receiver, queued: Arc::clone(&queued) };
-        (Self { sender, queued, count: Arc::default(), total: Arc::default(), level }, relayed)
+        (Self { sender, queued, count: Arc::default(), total: Arc::default(), level, features }, relayed)
     }
 
     /// Passes a message on, if there is room for it.
     pub(super) fn offer(&self, message: Vec<u8>) -> bool {
         let length = message.len();
-        let fits = length <= MAX_BYTES
-            && self.queued.load(Ordering::Relaxed).saturating_add(length) <= MAX_QUEUED_BYTES
+        let fits = self.queued.load(Ordering::Relaxed).saturating_add(length) <= MAX_QUEUED_BYTES
             && self.count.load(Ordering::Relaxed) < MAX_MESSAGES
             && self.total.load(Ordering::Relaxed).saturating_add(length) <= MAX_TOTAL_BYTES;
         if !fits {
@@ -64,6 +67,10 @@ impl McpRelay {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(length, Ordering::Relaxed);
         true
+    }
+
+    pub(super) const fn features(&self) -> ClientFeatures {
+        self.features
     }
 
     /// The bytes that wait for the client.
@@ -115,7 +122,7 @@ pub(super) fn notifications(
 
 /// Passes a notification on, if its client is to have it.
 pub(super) fn pass(rules: &NotificationRules, relay: &McpRelay, message: &McpMessage<'_>) {
-    if let Some(notification) = rules.relayed(message) {
+    if let Some(notification) = rules.relayed(message).filter(|text| text.len() <= MAX_BYTES) {
         // The next one says more of the progress than one that came too early.
         let _ = relay.offer(notification);
     }
@@ -127,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_does_not_read_has_only_so_much_kept() {
-        let (relay, mut relayed) = McpRelay::new(None);
+        let (relay, mut relayed) = McpRelay::new(None, ClientFeatures::default());
         let taken = (0..1000).filter(|_| relay.offer(vec![b'x'; 10])).count();
         assert_eq!((taken, relay.queued_bytes()), (MAX_QUEUED, MAX_QUEUED * 10));
         assert_eq!(relayed.next().await.map(|message| message.len()), Some(10));
@@ -137,13 +144,13 @@ mod tests {
         let taken = (0..1000).filter(|_| relay.offer(vec![b'x'; MAX_BYTES])).count();
         assert_eq!(taken, MAX_QUEUED_BYTES / MAX_BYTES);
         while relayed.try_next().is_some() {}
-        assert!(!relay.offer(vec![b'x'; MAX_BYTES + 1]));
+        assert!(!relay.offer(vec![b'x'; MAX_QUEUED_BYTES + 1]));
     }
 
     #[tokio::test]
     async fn a_call_has_only_so_many_messages_and_bytes() {
         let count = |bytes: usize| {
-            let (relay, mut relayed) = McpRelay::new(None);
+            let (relay, mut relayed) = McpRelay::new(None, ClientFeatures::default());
             let mut offered = (0..2 * MAX_MESSAGES).map(|_| relay.offer(vec![b'x'; bytes]));
             let taken = offered.by_ref().take_while(|is_taken| *is_taken && relayed.try_next().is_some());
             taken.count()

@@ -42,8 +42,11 @@ impl McpReply {
         Err("its stream ended without the response")
     }
 
-    /// `None`: it is a request or a notification.
-    pub(super) fn of(text: &str, id: &str) -> Option<Result<Self, &'static str>> {
+    /// One message as the response to the request with this id, which is JSON text. `None`: it is a request or a notification.
+    ///
+    /// # Errors
+    /// Why it is no response to that.
+    pub fn of(text: &str, id: &str) -> Option<Result<Self, &'static str>> {
         let members = Json::members(text)?;
         let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, json)| json);
         let reply = match (member("result"), member("error")) {

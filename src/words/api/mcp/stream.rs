@@ -3,13 +3,18 @@
 //!
 //! Keeps no event. The response itself is read by [`McpReply::find`], from all that has arrived.
 
-use super::envelope::{METHOD_NOT_FOUND, error, response};
+use super::envelope::{METHOD_NOT_FOUND, error, request, response};
+use super::features::ClientFeatures;
 use super::message::McpMessage;
 use super::reply::McpReply;
 use crate::api::sse::SseParser;
+use crate::json::write::ObjectWriter;
 
 /// What the byte order mark is in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The longest `params` of a request that is passed on, bytes.
+const MAX_PARAMS: usize = 128 << 10;
 
 /// The stream of one response, as far as it was read.
 #[derive(Debug, Clone)]
@@ -28,6 +33,8 @@ pub struct ServerRequest {
     /// JSON text.
     id: String,
     method: String,
+    /// JSON text; `None`: they are too long to be passed on.
+    params: Option<String>,
 }
 
 impl McpStream {
@@ -70,7 +77,26 @@ impl ServerRequest {
     /// `None`: it is a notification.
     pub fn of(message: &McpMessage<'_>) -> Option<Self> {
         let id = message.id.as_ref().filter(|_| message.is_request())?;
-        Some(Self { id: id.get().to_owned(), method: message.method.clone().into_owned() })
+        let bytes: usize = message.params.iter().map(|(name, json)| name.len() + json.get().len() + 4).sum();
+        let params = (bytes <= MAX_PARAMS).then(|| {
+            let mut out = Vec::new();
+            let mut object = ObjectWriter::open(&mut out);
+            message.params.iter().for_each(|(name, json)| object.raw(&**name, json.get()));
+            object.close();
+            String::from_utf8(out).unwrap_or_default()
+        });
+        Some(Self { id: id.get().to_owned(), method: message.method.clone().into_owned(), params })
+    }
+
+    /// The same for a client that can be asked for it, under this id (JSON text). `None`: this client cannot.
+    pub fn for_client(&self, features: ClientFeatures, id: &str) -> Option<Vec<u8>> {
+        let params = self.params.as_deref().filter(|params| features.allow(&self.method, params))?;
+        Some(request(id, &self.method, params))
+    }
+
+    /// The client's response, for the server.
+    pub fn response(&self, reply: &McpReply) -> Vec<u8> {
+        response(&self.id, reply)
     }
 
     /// The gateway's response: it is there, and its clients cannot be asked for anything.
@@ -143,6 +169,15 @@ mod tests {
             String::from_utf8(ServerRequest::of(&message).unwrap().refusal()).unwrap()
         };
         assert_eq!(text("ping"), r#"{"jsonrpc":"2.0","id":"a","result":{}}"#);
+        let json = r#"{"jsonrpc":"2.0","id":"a","method":"roots/list","params":{"b":1.0}}"#;
+        let request = ServerRequest::of(&McpMessage::read(json).unwrap()).unwrap();
+        let features = ClientFeatures::of_capabilities(&crate::json::Json::parse(r#"{"roots":{}}"#).unwrap());
+        let sent = request.for_client(features, "7").unwrap();
+        assert_eq!(sent, br#"{"jsonrpc":"2.0","id":7,"method":"roots/list","params":{"b":1.0}}"#);
+        assert_eq!(request.for_client(ClientFeatures::default(), "7"), None);
+        let long = json.replace("1.0", &format!("\"{}\"", "x".repeat(MAX_PARAMS)));
+        let long = ServerRequest::of(&McpMessage::read(&long).unwrap()).unwrap();
+        assert_eq!(long.for_client(features, "7"), None);
         let refused = text("sampling/createMessage");
         assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"#), "{refused}");
         assert!(refused.contains("sampling/createMessage"), "{refused}");
