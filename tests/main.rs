@@ -118,6 +118,7 @@ mod max_connections;
 mod mcp_exchange;
 mod mcp_exchange_saved;
 mod mcp_gateway;
+mod mcp_inputs;
 mod mcp_relay;
 mod mcp_requests;
 mod mcp_rules;

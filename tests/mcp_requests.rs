@@ -3,7 +3,7 @@
 
 use crate::support::client::new_trace;
 use crate::support::mcp_client::{ALL, SETTINGS, old, post, save};
-use crate::support::mcp_events::Events;
+use crate::support::mcp_events::{Events, SESSION, VERSION, requested, respond, session};
 use crate::support::mcp_streaming::McpStreaming;
 use crate::support::sdk_server::SdkServer;
 use crate::support::{Gateway, packages, wait};
@@ -11,34 +11,8 @@ use serde_json::{Value, json};
 
 /// No test waits so long: what ends by it fails.
 const TIMEOUT: &str = "limits: {request_timeout_ms: 20000}\n";
-const VERSION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
-const SESSION: &str = "mcp-session-id";
-
-/// Begins a session. Its id, if the client gets one.
-async fn session(gateway: &Gateway, headers: &[(&str, &str)], capabilities: Value) -> Option<String> {
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
-    let text = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
-    let begun = post(gateway, "/mcp", headers, text).await;
-    assert_eq!(begun.result()["protocolVersion"], "2025-11-25");
-    begun.headers.get(SESSION).map(|id| id.to_str().unwrap().to_owned())
-}
-
 fn message(arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "tools__work", "arguments": arguments}})
-}
-
-async fn respond(gateway: &Gateway, headers: &[(&str, &str)], id: &Value, result: Value) {
-    let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-    let accepted = post(gateway, "/mcp", headers, text).await;
-    assert_eq!((accepted.status, accepted.body), (202, json!("")));
-}
-
-/// A request of the gateway to its client. Its id.
-fn requested(message: &Value, method: &str) -> Value {
-    assert_eq!((&message["jsonrpc"], &message["method"]), (&json!("2.0"), &json!(method)), "{message}");
-    let id = message["id"].as_str().unwrap();
-    assert!(id.len() == 35 && id.starts_with("tp-"), "{id}");
-    message["id"].clone()
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 Usage: mcp_server.py. Prints a line `{"port": n}` when it listens on 127.0.0.1, and ends when its standard input does.
 `/stateful/mcp` (sessions, responses as events), `/stateless/mcp` (no sessions, JSON responses) and `/guarded/mcp` (needs
 `Authorization: Bearer of-the-tests`) are the same server; `/bare/mcp` has no capabilities. `/consulting/mcp` speaks no version after
-2025-11-25, and its tool `consult` requests something of its client.
+2025-11-25, and its tool `consult` requests something of its client. The same tool of `/inquiring/mcp` does so as 2026-07-28 has it.
 `/calls` counts the `initialize` requests of each.
 """
 
@@ -19,7 +19,15 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
-from mcp.types import Icon, SamplingMessage, TextContent
+from mcp.types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    Icon,
+    InputRequiredResult,
+    SamplingMessage,
+    TextContent,
+)
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
@@ -83,6 +91,21 @@ def consulting():
     return served
 
 
+def inquiring():
+    served = MCPServer("inquiring", log_level="WARNING")
+    params = ElicitRequestFormParams(message="Which?", requested_schema={"type": "object", "properties": {}})
+
+    @served.tool()
+    async def consult(context: Context) -> str | InputRequiredResult:
+        """Needs to know something of the user."""
+        given = (context.input_responses or {}).get("which")
+        if isinstance(given, ElicitResult):
+            return given.action
+        return InputRequiredResult(input_requests={"which": ElicitRequest(params=params)}, request_state="begun")
+
+    return served
+
+
 class Counted:
     """Counts `initialize` requests; with `secret`, refuses requests without it; if it `is_old`, requests of 2026-07-28."""
 
@@ -114,7 +137,8 @@ async def calls(_request):
 
 
 def main():
-    servers = {"stateful": server(), "stateless": server(), "guarded": server(), "bare": Server("bare"), "consulting": consulting()}
+    servers = {"stateful": server(), "stateless": server(), "guarded": server(), "bare": Server("bare")}
+    servers |= {"consulting": consulting(), "inquiring": inquiring()}
     plain = {"json_response": True, "stateless_http": True}
     apps = {
         name: served.streamable_http_app(**(plain if name == "stateless" else {})) for name, served in servers.items()

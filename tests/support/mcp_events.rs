@@ -1,10 +1,14 @@
-//! A client of a test that reads the response to a call at the MCP endpoint event by event.
+//! A client of a test that reads the response to a call at the MCP endpoint event by event, and responds to what it is asked for.
 
 use super::Gateway;
 use super::client::client;
+use super::mcp_client::post;
 use reqwest::Response;
 use reqwest::header::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+pub(crate) const VERSION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
+pub(crate) const SESSION: &str = "mcp-session-id";
 
 /// A stream of events, as far as it was read.
 pub(crate) struct Events {
@@ -58,4 +62,31 @@ impl Events {
         }
         all
     }
+}
+
+/// Begins a session. Its id, if the client gets one.
+pub(crate) async fn session(
+    gateway: &Gateway,
+    headers: &[(&str, &str)],
+    capabilities: Value,
+) -> Option<String> {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let begun = post(gateway, "/mcp", headers, text).await;
+    assert_eq!(begun.result()["protocolVersion"], "2025-11-25");
+    begun.headers.get(SESSION).map(|id| id.to_str().unwrap().to_owned())
+}
+
+pub(crate) async fn respond(gateway: &Gateway, headers: &[(&str, &str)], id: &Value, result: Value) {
+    let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    let accepted = post(gateway, "/mcp", headers, text).await;
+    assert_eq!((accepted.status, accepted.body), (202, json!("")));
+}
+
+/// A request of the gateway to its client. Its id.
+pub(crate) fn requested(message: &Value, method: &str) -> Value {
+    assert_eq!((&message["jsonrpc"], &message["method"]), (&json!("2.0"), &json!(method)), "{message}");
+    let id = message["id"].as_str().unwrap();
+    assert!(id.len() == 35 && id.starts_with("tp-"), "{id}");
+    message["id"].clone()
 }

@@ -49,7 +49,8 @@ pub(super) fn respond_to_server(
         true => error(INTERNAL_ERROR, "The client's response is too long for the gateway.", None),
         false => match McpReply::of(text, id.get()) {
             Some(Ok(reply)) => reply,
-            _ => return,
+            // The server waits for one all the same.
+            _ => error(INTERNAL_ERROR, "The client's response is none of JSON-RPC.", None),
         },
     };
     let owner = CallOwner::of(ctx.record.client.as_deref());

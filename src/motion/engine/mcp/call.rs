@@ -1,9 +1,10 @@
 //! One call of a client to an MCP server, run by the engine: its limits, guardrails, timeout, circuit and record are those of any request.
 //!
-//! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out.
+//! A session that is lost is made again, and the call is sent once more: a server that does not have a session has carried nothing out. It is
+//! sent again as well with the input that a server of 2026-07-28 needs, within what is held of the limits for the first.
 
 use super::peer::{api_headers, session_headers};
-use super::requests::{CallClient, features};
+use super::requests::{CallClient, MAX_ROUNDS, features, input};
 use super::{ItemKind, McpPeer, McpRelay, McpWatch, relay};
 use crate::engine::Engine;
 use crate::engine::attempt_state::AttemptFacts;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 use words::api::body::Body;
 use words::api::mcp::envelope::{relayed_params, request};
 use words::api::mcp::era::McpEra;
+use words::api::mcp::input::GivenInput;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::reply::{McpReply, member};
 use words::api::openapi::answer::refusal;
@@ -47,6 +49,7 @@ const MAX_RESPONSE: usize = 16 << 20;
 const MAX_LABEL: usize = 256;
 
 /// A call.
+#[derive(Clone)]
 pub struct McpCall<'a> {
     pub peer: &'a McpPeer,
     pub message: &'a McpMessage<'a>,
@@ -96,8 +99,22 @@ pub async fn call_mcp(
     if let Some(refused) = refuse_arguments(ctx, call)? {
         return Ok(refused);
     }
-    let features = features(call, &config);
+    carry_out(planner, ctx, call, &config).await
+}
+
+/// Sends a call: once, again where its session was lost, and again with the input that its server needs.
+async fn carry_out(
+    planner: &Planner,
+    ctx: &mut RequestContext,
+    call: &McpCall<'_>,
+    config: &Arc<CompiledConfig>,
+) -> Result<McpAnswer, Error> {
+    let snapshot = Arc::clone(&ctx.snapshot);
+    let features = features(call, config);
     let mut is_held = false;
+    let mut was_lost = false;
+    let mut rounds = 0;
+    let mut given: Option<GivenInput> = None;
     let mut leaves = call.leaves.clone();
     loop {
         let session = tokio::select! {
@@ -109,18 +126,26 @@ pub async fn call_mcp(
             Ok(session) => session,
             Err(why) => return Err(call.peer.unusable(&planner.engine, &snapshot, why).await),
         };
-        let answer = send(planner, ctx, call, &config, &session, !is_held).await?;
-        let is_lost = answer.header.status == StatusCode::NOT_FOUND && session.id.is_some();
-        if !is_lost {
+        let message = given.as_ref().map(|given| given.message(call.message));
+        let with_input = message.as_ref().map(|message| McpCall { message, ..call.clone() });
+        let sent = with_input.as_ref().unwrap_or(call);
+        let answer = send(planner, ctx, sent, config, &session, !is_held).await?;
+        if answer.header.status == StatusCode::NOT_FOUND && session.id.is_some() {
+            call.peer.upstream.forget(&session);
+            if was_lost {
+                return Ok(answer);
+            }
+            was_lost = true;
+        } else {
             if answer.header.status == StatusCode::BAD_REQUEST {
                 // It may have been replaced by a server of another era: the next call finds out.
                 call.peer.upstream.forget(&session);
             }
-            return Ok(answer);
-        }
-        call.peer.upstream.forget(&session);
-        if is_held {
-            return Ok(answer);
+            let client = CallClient::of(call, session.features, ctx).filter(|_| rounds < MAX_ROUNDS);
+            let input = input(&planner.engine, call, config, client.as_ref(), &answer.reply).await?;
+            let Some(input) = input else { return Ok(answer) };
+            given = Some(input);
+            rounds += 1;
         }
         is_held = true;
         begin_again(ctx);
@@ -161,8 +186,9 @@ async fn send(
 ) -> Result<McpAnswer, Error> {
     let engine = &planner.engine;
     let id = engine.shared.mcp_sessions.next_id().to_string();
-    let wanted = relay::wanted(call.relay.as_ref(), call.message, &id);
-    let params = relayed_params(call.message, session.era, call.named, wanted);
+    let capabilities = session.features.capabilities();
+    let terms = relay::terms(call.relay.as_ref(), call.message, &id, &capabilities);
+    let params = relayed_params(call.message, session.era, call.named, terms);
     let method = &*call.message.method;
     let body = Body::parse(Bytes::from(request(&id, method, &params)));
     let body = body.map_err(|why| Error::bad_request(why.to_string()))?;

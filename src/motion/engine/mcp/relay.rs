@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
-use words::api::mcp::envelope::WantedNotifications;
+use words::api::mcp::envelope::RelayedTerms;
 use words::api::mcp::features::ClientFeatures;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::notification::{LogLevel, NotificationRules, ProgressTokens, progress_token};
@@ -95,15 +95,18 @@ impl McpRelayed {
     }
 }
 
-/// What the server is to send while it carries out a call with this message. `id`: the call's, which is its token as well.
-pub(super) fn wanted<'i>(
+/// What the server is to know of a call with this message. `id`: the call's, which is its token as well. `capabilities`: what the client can be
+/// asked for, JSON text.
+pub(super) fn terms<'i>(
     relay: Option<&McpRelay>,
     message: &McpMessage<'_>,
     id: &'i str,
-) -> WantedNotifications<'i> {
-    let Some(relay) = relay else { return WantedNotifications::default() };
+    capabilities: &'i str,
+) -> RelayedTerms<'i> {
+    let Some(relay) = relay else { return RelayedTerms::default() };
     let progress_token = progress_token(message).map(|_| id);
-    WantedNotifications { progress_token, log_level: relay.level }
+    let capabilities = (!relay.features.is_empty()).then_some(capabilities);
+    RelayedTerms { progress_token, log_level: relay.level, capabilities }
 }
 
 /// Which of its notifications go to the client, and where to. `is_judged`: checks decide what of a result the client gets, and see no

@@ -1,12 +1,14 @@
 //! What a server requests while it carries out a call: passed on to the call's client where that can be asked, refused where it cannot.
 //!
-//! Its requests are answered within the session that its client's capabilities have.
+//! A server up to 2025-11-25 requests it in the stream of the call, one of 2026-07-28 in a result, after which the call is sent again.
 
 use super::{McpCall, McpPeer, McpRelay};
 use crate::engine::Engine;
 use crate::engine::request_context::RequestContext;
+use futures_util::future::try_join_all;
 use futures_util::stream::{StreamExt as _, unfold};
 use judgment::route::compiled::CompiledConfig;
+use judgment::route::mcp_target::CALL_TIMEOUT;
 use memory::state::mcp_pending::CallOwner;
 use memory::state::mcp_sessions::McpSession;
 use memory::state::snapshot::SettingsSnapshot;
@@ -15,11 +17,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use words::api::mcp::era::McpEra;
 use words::api::mcp::features::ClientFeatures;
+use words::api::mcp::input::{GivenInput, NeededInput};
 use words::api::mcp::reply::McpReply;
 use words::api::mcp::stream::ServerRequest;
+use words::error::Error;
 
 /// The most requests of one call that wait for their response at a time.
 const MAX_PENDING: usize = 16;
+
+/// How often a call is sent again with the input that its server needs.
+pub(super) const MAX_ROUNDS: usize = 8;
 
 /// The client of a call, as far as servers may request something of it.
 #[derive(Debug, Clone)]
@@ -57,6 +64,39 @@ impl CallClient {
         self.relay.offer(request).then_some(())?;
         pending.response().await
     }
+}
+
+/// What the client gives of the input that a server needs before it can carry out the call. `None`: nothing is needed, or not given.
+///
+/// # Errors
+/// The client has left.
+pub(super) async fn input(
+    engine: &Engine,
+    call: &McpCall<'_>,
+    config: &CompiledConfig,
+    client: Option<&CallClient>,
+    reply: &McpReply,
+) -> Result<Option<GivenInput>, Error> {
+    let needed = client.and_then(|client| Some((client, NeededInput::of(reply)?)));
+    let Some((client, needed)) = needed.filter(|(client, needed)| needed.is_allowed(client.features)) else {
+        return Ok(None);
+    };
+    // As long as the server may take for the call.
+    let limit = config.targets().first().and_then(|target| target.policies.request_timeout);
+    let requests = needed.requests().iter();
+    let responses = try_join_all(requests.map(|request| async {
+        match client.response(engine, |_, id| Some(request.for_client(id))).await {
+            Some(McpReply::Result(result)) => Ok(result),
+            _ => Err(()),
+        }
+    }));
+    let mut leaves = call.leaves.clone();
+    let results = tokio::select! {
+        biased;
+        _ = leaves.wait_for(|leaves| *leaves) => return Err(Error::client_closed()),
+        results = tokio::time::timeout(limit.unwrap_or(CALL_TIMEOUT), responses) => results,
+    };
+    Ok(results.ok().and_then(Result::ok).map(|results| needed.given(&results)))
 }
 
 impl McpPeer {

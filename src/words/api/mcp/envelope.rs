@@ -99,12 +99,15 @@ fn own_meta() -> String {
     format!(r#"{{"{META_VERSION}":"{STATELESS}","{META_CLIENT}":{THIS},"{META_CAPABILITIES}":{{}}}}"#)
 }
 
-/// The notifications that a server is to send while it carries out a call.
+/// What a server learns of a call besides the client's `params`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WantedNotifications<'a> {
+pub struct RelayedTerms<'a> {
     /// The token of progress: JSON text.
     pub progress_token: Option<&'a str>,
+    /// The least severe log messages that it is to send.
     pub log_level: Option<LogLevel>,
+    /// What it may request, where that is not what the client's `_meta` has: JSON text.
+    pub capabilities: Option<&'a str>,
 }
 
 /// The `params` of a client's request for a server of this era: as they are, but for the name by which the server knows what it is about,
@@ -113,7 +116,7 @@ pub fn relayed_params(
     message: &McpMessage<'_>,
     era: McpEra,
     named: Option<(&str, &str)>,
-    wanted: WantedNotifications<'_>,
+    terms: RelayedTerms<'_>,
 ) -> String {
     let mut out = Vec::new();
     let mut params = ObjectWriter::open(&mut out);
@@ -123,24 +126,20 @@ pub fn relayed_params(
             Some((_, new)) => params.text(&**name, new),
             None if name == "_meta" => {
                 has_meta = true;
-                params.raw("_meta", &relayed_meta(&json.own_members().unwrap_or_default(), era, wanted));
+                params.raw("_meta", &relayed_meta(&json.own_members().unwrap_or_default(), era, terms));
             }
             None => params.raw(&**name, json.get()),
         }
     }
     if !has_meta && era == McpEra::Stateless {
-        params.raw("_meta", &relayed_meta(&[], era, wanted));
+        params.raw("_meta", &relayed_meta(&[], era, terms));
     }
     params.close();
     String::from_utf8(out).unwrap_or_default()
 }
 
 /// `_meta` for a server of this era. `members`: those of the client's.
-fn relayed_meta(
-    members: &[(Cow<'_, str>, Json<'_>)],
-    era: McpEra,
-    wanted: WantedNotifications<'_>,
-) -> String {
+fn relayed_meta(members: &[(Cow<'_, str>, Json<'_>)], era: McpEra, terms: RelayedTerms<'_>) -> String {
     let mut out = Vec::new();
     let mut object = ObjectWriter::open(&mut out);
     let is_of_era = |name: &str| name.starts_with(META_PREFIX);
@@ -148,13 +147,14 @@ fn relayed_meta(
         let own = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, json)| json.get());
         object.text(META_VERSION, STATELESS);
         object.raw(META_CLIENT, own(META_CLIENT).unwrap_or(THIS));
-        object.raw(META_CAPABILITIES, own(META_CAPABILITIES).unwrap_or("{}"));
-        if let Some(level) = wanted.log_level {
+        let capabilities = terms.capabilities.or_else(|| own(META_CAPABILITIES));
+        object.raw(META_CAPABILITIES, capabilities.unwrap_or("{}"));
+        if let Some(level) = terms.log_level {
             object.text(META_LOG_LEVEL, level.as_str());
         }
     }
     // Of two clients with one token the server would not know them apart.
-    if let Some(token) = wanted.progress_token {
+    if let Some(token) = terms.progress_token {
         object.raw(PROGRESS_TOKEN, token);
     }
     let replaced = [META_VERSION, META_CLIENT, META_CAPABILITIES, META_LOG_LEVEL];
@@ -206,15 +206,20 @@ mod tests {
     fn params_are_relayed_as_they_are_but_for_the_name() {
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"unknown":[1.0],"name":"s__a","arguments":{"a":"\u00e9","a":2},"_meta":{"progressToken":1,"k":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let message = McpMessage::read(text).unwrap();
-        let none = WantedNotifications::default();
+        let none = RelayedTerms::default();
         assert_eq!(
             relayed_params(&message, McpEra::Sessions, Some(("name", "a")), none),
             r#"{"unknown":[1.0],"name":"a","arguments":{"a":"\u00e9","a":2},"_meta":{"k":1.0}}"#
         );
-        let wanted = WantedNotifications { progress_token: Some("7"), log_level: Some(LogLevel::Info) };
-        let sessions = relayed_params(&message, McpEra::Sessions, None, wanted);
+        let terms = RelayedTerms {
+            progress_token: Some("7"),
+            log_level: Some(LogLevel::Info),
+            capabilities: Some(r#"{"roots":{}}"#),
+        };
+        let sessions = relayed_params(&message, McpEra::Sessions, None, terms);
         assert!(sessions.ends_with(r#""_meta":{"progressToken":7,"k":1.0}}"#), "{sessions}");
-        let stateless = relayed_params(&message, McpEra::Stateless, Some(("name", "a")), wanted);
+        let stateless = relayed_params(&message, McpEra::Stateless, Some(("name", "a")), terms);
+        assert!(stateless.contains(r#"clientCapabilities":{"roots":{}}"#), "{stateless}");
         assert!(stateless.contains(r#""progressToken":7"#) && stateless.contains(STATELESS), "{stateless}");
         assert!(stateless.contains(r#""io.modelcontextprotocol/logLevel":"info""#), "{stateless}");
         let bare = McpMessage::read(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).unwrap();

@@ -8,6 +8,7 @@ pub mod definition;
 pub mod envelope;
 pub mod era;
 pub mod features;
+pub mod input;
 pub mod message;
 pub mod names;
 pub mod notification;
