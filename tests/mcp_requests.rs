@@ -162,6 +162,31 @@ async fn what_is_requested_ends_with_its_call() {
     assert!(server.responses().is_empty());
 }
 
+/// A server that requests without end has 16 requests wait, and its call ends all the same.
+#[tokio::test]
+async fn only_so_many_requests_of_a_call_wait() {
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    let server = McpStreaming::start().await;
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let id = session(&gateway, &[], json!({"roots": {}})).await.unwrap();
+    let headers = [VERSION, (SESSION, &*id)];
+    let arguments =
+        json!({"requests": vec!["roots/list"; 100], "at_once": true, "waits": true, "text": "done"});
+    let mut events = Events::post(&gateway, &headers, &message(&arguments)).await;
+    let mut ids = Vec::new();
+    for _ in 0..16 {
+        ids.push(requested(&events.next().await.unwrap(), "roots/list"));
+    }
+    server.release();
+    let rest = events.rest().await;
+    assert_eq!((rest.len(), &rest[0]["result"]["content"][0]["text"]), (1, &json!("done")), "{rest:?}");
+    for id in &ids {
+        respond(&gateway, &headers, id, json!({"roots": []})).await;
+    }
+    gateway.idle().await;
+    assert!(server.responses().is_empty());
+}
+
 /// The official SDK on both sides: its server reports progress, elicits and samples; its client has callbacks for each.
 #[tokio::test]
 async fn a_client_by_the_official_sdk_responds_to_a_server_by_it() {

@@ -2,7 +2,7 @@
 //! may leave the stream open behind its response.
 //!
 //! Raw HTTP. What a call does is in its arguments: `notes` are notifications, sent at once, with the call's own token in the place of `OWN`;
-//! with `waits` it goes on when it is released; `requests` are the methods that it requests (or methods with `params`), one after the other; `text` is in its result, so
+//! with `waits` it goes on when it is released; `requests` are the methods that it requests (or methods with `params`), one after the other, or `at_once` without waiting for a response; `text` is in its result, so
 //! many `times`; with `ends` it ends its stream, with `cuts` it does so without the result.
 
 use super::mcp_fake::{body, http, result};
@@ -152,6 +152,12 @@ async fn carry_out(
         let text = note.to_string().replace("\"OWN\"", &token.to_string());
         stream.write_all(event(&text).as_bytes()).await?;
     }
+    let mut requests = arguments["requests"].as_array().cloned().unwrap_or_default();
+    if arguments["at_once"] == true {
+        let events =
+            requests.drain(..).enumerate().map(|(number, request)| event(&requested(number, &request)));
+        stream.write_all(events.collect::<String>().as_bytes()).await?;
+    }
     if arguments["waits"] == true {
         let mut released = state.released.subscribe();
         tokio::select! {
@@ -161,14 +167,8 @@ async fn carry_out(
         }
     }
     let mut responses = state.responses.subscribe();
-    for (number, method) in arguments["requests"].as_array().into_iter().flatten().enumerate() {
-        let (method, params) = match method.as_str() {
-            Some(method) => (method, &json!({})),
-            None => (method["method"].as_str().unwrap(), &method["params"]),
-        };
-        let request =
-            json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": params});
-        stream.write_all(event(&request.to_string()).as_bytes()).await?;
+    for (number, request) in requests.iter().enumerate() {
+        stream.write_all(event(&requested(number, request)).as_bytes()).await?;
         let id = json!(format!("r-{number}"));
         let is_response = |(of, response): &(String, Value)| of == session && response["id"] == id;
         tokio::select! {
@@ -192,6 +192,16 @@ async fn carry_out(
     let mut rest = [0; 64];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())
+}
+
+/// What the server requests. `request`: a method, or a method with `params`.
+fn requested(number: usize, request: &Value) -> String {
+    let none = json!({});
+    let (method, params) = match request.as_str() {
+        Some(method) => (method, &none),
+        None => (request["method"].as_str().unwrap(), &request["params"]),
+    };
+    json!({"jsonrpc": "2.0", "id": format!("r-{number}"), "method": method, "params": params}).to_string()
 }
 
 /// An event, as a chunk of a body.
