@@ -4,9 +4,9 @@
 //! lose its text. Deserialize the members into a plain struct instead.
 
 use super::JsonStr;
-use super::outline::Outline;
+use super::outline::{FirstMembers, Outline};
 use super::write::ObjectWriter;
-use serde::de::{Deserialize, Deserializer};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -67,6 +67,15 @@ impl<'a> Json<'a> {
     /// The members of a JSON object, in order; `None` if `text` is not an object.
     pub fn members(text: &'a str) -> Option<Vec<(Cow<'a, str>, Json<'a>)>> {
         serde_json::from_str::<Outline<'a, Json<'a>>>(text).ok().map(|outline| outline.0)
+    }
+
+    /// The first members of these names of the object that `text` is; `None`: it is something else. Keeps no other member, however many
+    /// there are.
+    pub fn first_members<const N: usize>(text: &'a str, names: [&str; N]) -> Option<[Option<Self>; N]> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let found = FirstMembers(names).deserialize(&mut deserializer).ok()?;
+        deserializer.end().ok()?;
+        Some(found.map(|raw| raw.map(Self::borrowed)))
     }
 
     /// The members of this object, in order, borrowed where it is; `None` if it is something else.
@@ -148,6 +157,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_members_of_some_names_are_found() {
+        let find = |text: &'static str| {
+            let found = Json::first_members(text, ["a", "b"])?;
+            Some(found.map(|json| json.map(|json| json.get().to_owned())))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            find(r#" {"c":[1],"\u0062":1.0,"a":null,"b":2,"a":{}} "#),
+            Some([some("null"), some("1.0")])
+        );
+        assert_eq!(find("{}"), Some([None, None]));
+        for text in ["[1]", "\"a\"", "", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":1,"c":x}"#] {
+            assert_eq!(find(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn only_strings_have_a_text() {

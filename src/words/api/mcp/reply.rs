@@ -4,7 +4,6 @@
 
 use crate::api::sse::SseParser;
 use crate::json::Json;
-use std::borrow::Cow;
 
 /// A response, with the text of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,17 +46,16 @@ impl McpReply {
     /// # Errors
     /// Why it is no response to that.
     pub fn of(text: &str, id: &str) -> Option<Result<Self, &'static str>> {
-        let members = Json::members(text)?;
-        let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, json)| json);
-        let reply = match (member("result"), member("error")) {
+        let [result, error, method, found] = Json::first_members(text, ["result", "error", "method", "id"])?;
+        let reply = match (&result, &error) {
             (Some(result), None) if result.is_object() => Self::Result(result.get().to_owned()),
             (None, Some(error)) if error.is_object() => Self::Error(error.get().to_owned()),
-            _ if member("method").is_some() => return None,
+            _ if method.is_some() => return None,
             _ => return Some(Err("it is no response of JSON-RPC")),
         };
-        let is_own = member("id").is_some_and(|found| found.get() == id);
+        let is_own = found.as_ref().is_some_and(|found| found.get() == id);
         // What could not be read has no id.
-        let is_unread = matches!(reply, Self::Error(_)) && member("id").is_none_or(Json::is_null);
+        let is_unread = matches!(reply, Self::Error(_)) && found.as_ref().is_none_or(Json::is_null);
         Some(if is_own || is_unread { Ok(reply) } else { Err("it is the response to another request") })
     }
 
@@ -72,8 +70,8 @@ impl McpReply {
 
 /// A member of an object that is JSON text.
 pub fn member<'t>(object: &'t str, name: &str) -> Option<Json<'t>> {
-    let members: Vec<(Cow<'t, str>, Json<'t>)> = Json::members(object)?;
-    members.into_iter().find(|(member, _)| member == name).map(|(_, json)| json)
+    let [found] = Json::first_members(object, [name])?;
+    found
 }
 
 #[cfg(test)]
