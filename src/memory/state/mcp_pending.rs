@@ -6,17 +6,20 @@ use crate::auth::ClientIdentity;
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use words::api::mcp::reply::McpReply;
 
 /// The most that wait at a time, of all calls.
 const MAX_PENDING: usize = 10_000;
+/// Those of one key or person.
+const MAX_OF_ONE: usize = 1_000;
 /// What ids begin with.
 const PREFIX: &str = "tp-";
 
 /// Whose call it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CallOwner {
     client: Option<Arc<str>>,
     person: Option<Arc<str>>,
@@ -38,8 +41,37 @@ struct Waiting {
 
 /// All requests that wait for their response.
 #[derive(Debug, Default)]
-pub struct McpPending {
-    waiting: Mutex<HashMap<u128, Waiting>>,
+pub struct McpPending(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    waiting: HashMap<u128, Waiting>,
+    /// How many of these each owner has.
+    counts: HashMap<CallOwner, usize>,
+}
+
+impl Table {
+    fn insert(&mut self, number: u128, request: Waiting) {
+        *self.counts.entry(request.owner.clone()).or_default() += 1;
+        self.waiting.insert(number, request);
+    }
+
+    fn remove(&mut self, number: u128) -> Option<Waiting> {
+        let found = self.waiting.remove(&number)?;
+        if let Entry::Occupied(mut count) = self.counts.entry(found.owner.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether one more of this owner may wait. Without keys all clients are one, and may have all places.
+    fn has_room(&self, owner: &CallOwner) -> bool {
+        let own = self.counts.get(owner).copied().unwrap_or_default();
+        self.waiting.len() < MAX_PENDING && (own < MAX_OF_ONE || *owner == CallOwner::default())
+    }
 }
 
 /// One of them. Dropped, it waits no more.
@@ -62,23 +94,23 @@ impl McpPending {
     pub fn begin(&self, owner: CallOwner) -> Option<PendingRequest<'_>> {
         let number = random_number()?;
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.waiting.lock();
-        if waiting.len() >= MAX_PENDING || waiting.contains_key(&number) {
+        let mut table = self.0.lock();
+        if !table.has_room(&owner) || table.waiting.contains_key(&number) {
             return None;
         }
-        waiting.insert(number, Waiting { owner, sender });
+        table.insert(number, Waiting { owner, sender });
         Some(PendingRequest { pending: self, number, receiver })
     }
 
     /// Takes the response of a client to the request with this id (JSON text). False: none of its requests has it.
     pub fn respond(&self, id: &str, owner: &CallOwner, reply: McpReply) -> bool {
         let Some(number) = number_of(id) else { return false };
-        let mut waiting = self.waiting.lock();
-        if waiting.get(&number).is_none_or(|found| found.owner != *owner) {
+        let mut table = self.0.lock();
+        if table.waiting.get(&number).is_none_or(|found| found.owner != *owner) {
             return false;
         }
-        let found = waiting.remove(&number);
-        drop(waiting);
+        let found = table.remove(number);
+        drop(table);
         found.is_some_and(|found| found.sender.send(reply).is_ok())
     }
 }
@@ -104,7 +136,7 @@ impl PendingRequest<'_> {
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        self.pending.waiting.lock().remove(&self.number);
+        drop(self.pending.0.lock().remove(self.number));
     }
 }
 
@@ -141,15 +173,21 @@ mod tests {
         let id = other.id();
         drop(other);
         assert!(!pending.respond(&id, &owner("a"), reply()), "its call has ended");
-        assert!(pending.waiting.lock().is_empty());
+        let table = pending.0.lock();
+        assert!(table.waiting.is_empty() && table.counts.is_empty());
     }
 
     #[test]
     fn only_so_many_wait() {
         let pending = McpPending::default();
-        let all: Vec<_> = (0..MAX_PENDING).map(|_| pending.begin(owner("a")).unwrap()).collect();
-        assert!(pending.begin(owner("a")).is_none());
+        let begin = |number: usize| pending.begin(owner(&(number / MAX_OF_ONE).to_string()));
+        let all: Vec<_> = (0..MAX_PENDING).map(|number| begin(number).unwrap()).collect();
+        assert!(begin(0).is_none() && pending.begin(owner("other")).is_none());
         drop(all);
-        assert!(pending.begin(owner("a")).is_some());
+        let own: Vec<_> = (0..MAX_OF_ONE).map(|_| begin(0).unwrap()).collect();
+        assert!(begin(0).is_none() && pending.begin(owner("other")).is_some());
+        drop(own);
+        let of_all: Vec<_> = (0..MAX_PENDING).map(|_| pending.begin(CallOwner::default()).unwrap()).collect();
+        assert!(of_all.len() == MAX_PENDING && pending.begin(CallOwner::default()).is_none());
     }
 }
