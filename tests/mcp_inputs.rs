@@ -34,7 +34,14 @@ fn elicitation() -> Value {
 }
 
 async fn started(answer: impl Fn(&Value) -> Option<Vec<u8>> + Send + Sync + 'static) -> (Gateway, McpFake) {
-    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    started_with("", answer).await
+}
+
+async fn started_with(
+    more: &str,
+    answer: impl Fn(&Value) -> Option<Vec<u8>> + Send + Sync + 'static,
+) -> (Gateway, McpFake) {
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}{more}"));
     let server = McpFake::with_answer(FakeEra::Stateless, answer).await;
     let object = json!({"name": "tools", "slug": "tools", "url": server.url(), "access": ALL(), "prices": {"echo": 0.5}});
     gateway.create("/v1/mcp-servers", &object).await;
@@ -96,6 +103,32 @@ async fn a_call_is_sent_again_with_what_the_client_gives() {
         "{line}"
     );
     gateway.idle().await;
+}
+
+/// However many rounds a call has, what is held for it is for one call.
+#[tokio::test]
+async fn a_budget_for_one_call_is_enough_for_all_its_rounds() {
+    const KEYS: &str = "auth:\n  keys:\n    - {name: operator, key: tp-operator-0123456789, scopes: [administration]}\n    \
+        - {name: once, key: tp-once-0123456789, workspace: default, usage_limits: [{credit_limit: 0.005, hard: true}]}\n";
+    let answer = |sent: &Value| match round_of(sent) {
+        round @ 0..3 => Some(needed(sent, round + 1, json!({"a": elicitation()}))),
+        _ => None,
+    };
+    let (gateway, server) = started_with(KEYS, answer).await;
+    let key = ("x-gateway-api-key", "tp-once-0123456789");
+    let id = session(&gateway, &[key], json!({"elicitation": {}})).await.unwrap();
+    let headers = [key, VERSION, (SESSION, &*id)];
+    let mut events = Events::post(&gateway, &headers, &message()).await;
+    for _ in 0..3 {
+        let id = requested(&events.next().await.unwrap(), "elicitation/create");
+        respond(&gateway, &[key, VERSION], &id, json!({"action": "accept", "content": {}})).await;
+    }
+    let rest = events.rest().await;
+    assert_eq!(rest[0]["result"]["content"][0]["text"], r#"{"a":1.0}"#, "{rest:?}");
+    gateway.idle().await;
+    let spent = post(&gateway, "/mcp", &headers, message().to_string()).await;
+    assert!(spent.body["error"]["message"].is_string(), "{}", spent.body);
+    assert_eq!(server.received("tools/call").len(), 4, "nothing is left for another call");
 }
 
 /// A server that never has enough, one that needs what the client cannot give, and a client that gives nothing.

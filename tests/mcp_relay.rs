@@ -57,6 +57,27 @@ async fn progress_and_log_messages_arrive_while_the_call_is_carried_out() {
     gateway.idle().await;
 }
 
+/// A server that refuses a call has nothing to tell its client meanwhile.
+#[tokio::test]
+async fn what_comes_with_an_error_status_is_not_passed_on() {
+    let answer = |sent: &Value| {
+        (sent["method"] == "tools/call").then(|| {
+            let reply = result(&sent["id"], &json!({"content": []}));
+            let stream = format!("data: {}\n\ndata: {reply}\n\n", logged("error"));
+            http("503 Service Unavailable", "", "text/event-stream", &stream)
+        })
+    };
+    let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
+    let server = McpFake::with_answer(FakeEra::Sessions, answer).await;
+    save(&gateway, "tools", &server.url(), &ALL()).await;
+    let mut sent = message(&json!({}));
+    sent["params"]["name"] = json!("tools__echo");
+    let got = post(&gateway, "/mcp", &[], sent.to_string()).await;
+    assert_eq!(got.headers["content-type"], "application/json", "{}", got.body);
+    assert!(!got.body.to_string().contains("notifications/message"), "{}", got.body);
+    assert_eq!(server.received("tools/call").len(), 1);
+}
+
 /// A response of which nothing else comes is one document, and so is one to a client that takes no events.
 #[tokio::test]
 async fn without_messages_or_events_the_response_is_a_document() {

@@ -503,6 +503,10 @@ impl Exchange {
             let status = header.status.as_u16();
             self.state.header_read(status);
             self.places.iter_mut().for_each(|places| places.note_response(status, &header.headers));
+            if !header.status.is_success() {
+                // A server that refuses a call sends nothing for its client.
+                self.watch = None;
+            }
         }
         if !task.is_end() {
             return self.watched(task);

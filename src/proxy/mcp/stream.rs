@@ -25,10 +25,10 @@ pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
         let mut parts = range.split(';').map(str::trim);
         let is_events = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/event-stream"));
         let refuses = |part: &str| {
-            let quality = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
-            quality
-                .and_then(|quality| quality.trim().parse::<f32>().ok())
-                .is_some_and(|quality| quality <= 0.0)
+            let Some((name, quality)) = part.split_once('=') else { return false };
+            let quality = quality.trim().trim_matches('"').parse::<f32>();
+            // What is no number means nothing.
+            name.trim().eq_ignore_ascii_case("q") && !quality.is_ok_and(|quality| quality > 0.0)
         };
         is_events && !parts.any(refuses)
     })
@@ -112,7 +112,15 @@ mod tests {
         };
         assert!(accepts(&["application/json, text/event-stream"]));
         assert!(accepts(&["application/json", "Text/Event-Stream; q=0.5"]));
-        for none in ["*/*", "application/json", "text/event-stream;q=0", "text/event-stream-x", "text/*"] {
+        for none in [
+            "*/*",
+            "text/event-stream; q = 0",
+            "text/event-stream;Q=\"0\"",
+            "text/event-stream;q=NaN",
+            "text/event-stream;q=0",
+            "text/event-stream-x",
+            "text/*",
+        ] {
             assert!(!accepts(&[none]), "{none}");
         }
         assert!(!accepts(&[]));

@@ -146,6 +146,8 @@ async fn carry_out(
             let Some(input) = input else { return Ok(answer) };
             given = Some(input);
             rounds += 1;
+            // Nothing is carried out yet: what is held for the call is for its next round.
+            config.targets().iter().for_each(|target| ctx.limits.release_attempt(target));
         }
         is_held = true;
         begin_again(ctx);

@@ -10,9 +10,11 @@ use words::api::mcp::features::ClientFeatures;
 use words::api::mcp::message::McpMessage;
 use words::api::mcp::notification::{LogLevel, NotificationRules, ProgressTokens, progress_token};
 
+/// The most requests of one call that wait for their response at a time.
+pub(super) const MAX_PENDING: usize = 16;
 /// The largest notification, bytes.
 const MAX_BYTES: usize = 64 << 10;
-/// The most messages that wait for the client, and their bytes.
+/// The most notifications that wait for the client, and their bytes.
 const MAX_QUEUED: usize = 64;
 const MAX_QUEUED_BYTES: usize = 256 << 10;
 /// The most messages of a call, and their bytes.
@@ -43,21 +45,29 @@ impl McpRelay {
     /// `level`: of the least severe log messages that the client gets.
     /// `features`: what servers may request of it.
     pub fn new(level: Option<LogLevel>, features: ClientFeatures) -> (Self, McpRelayed) {
-        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED + MAX_PENDING);
         let queued = Arc::<AtomicUsize>::default();
         let relayed = McpRelayed { receiver, queued: Arc::clone(&queued) };
         (Self { sender, queued, count: Arc::default(), total: Arc::default(), level, features }, relayed)
     }
 
-    /// Passes a message on, if there is room for it.
+    /// Passes a notification on, if there is room for it.
     pub(super) fn offer(&self, message: Vec<u8>) -> bool {
         let length = message.len();
-        let fits = self.queued.load(Ordering::Relaxed).saturating_add(length) <= MAX_QUEUED_BYTES
+        let fits = self.sender.capacity() > MAX_PENDING
+            && self.queued.load(Ordering::Relaxed).saturating_add(length) <= MAX_QUEUED_BYTES
             && self.count.load(Ordering::Relaxed) < MAX_MESSAGES
             && self.total.load(Ordering::Relaxed).saturating_add(length) <= MAX_TOTAL_BYTES;
-        if !fits {
-            return false;
-        }
+        fits && self.send(message)
+    }
+
+    /// Passes a request of the server on, for which there is always room: few wait at a time, and none is long.
+    pub(super) fn offer_request(&self, message: Vec<u8>) -> bool {
+        self.send(message)
+    }
+
+    fn send(&self, message: Vec<u8>) -> bool {
+        let length = message.len();
         // Counted first: its receiver counts it out.
         self.queued.fetch_add(length, Ordering::Relaxed);
         if self.sender.try_send(message).is_err() {
@@ -148,6 +158,16 @@ mod tests {
         assert_eq!(taken, MAX_QUEUED_BYTES / MAX_BYTES);
         while relayed.try_next().is_some() {}
         assert!(!relay.offer(vec![b'x'; MAX_QUEUED_BYTES + 1]));
+    }
+
+    #[tokio::test]
+    async fn requests_have_room_behind_notifications() {
+        let (relay, mut relayed) = McpRelay::new(None, ClientFeatures::default());
+        let notifications = (0..1000).filter(|_| relay.offer(vec![b'x'; 10])).count();
+        let requests = (0..1000).filter(|_| relay.offer_request(vec![b'y'; MAX_QUEUED_BYTES])).count();
+        assert_eq!((notifications, requests), (MAX_QUEUED, MAX_PENDING));
+        while relayed.try_next().is_some() {}
+        assert_eq!(relay.queued_bytes(), 0);
     }
 
     #[tokio::test]

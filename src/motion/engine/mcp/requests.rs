@@ -2,6 +2,7 @@
 //!
 //! A server up to 2025-11-25 requests it in the stream of the call, one of 2026-07-28 in a result, after which the call is sent again.
 
+use super::relay::MAX_PENDING;
 use super::{McpCall, McpPeer, McpRelay};
 use crate::engine::Engine;
 use crate::engine::request_context::RequestContext;
@@ -21,9 +22,6 @@ use words::api::mcp::input::{GivenInput, NeededInput};
 use words::api::mcp::reply::McpReply;
 use words::api::mcp::stream::ServerRequest;
 use words::error::Error;
-
-/// The most requests of one call that wait for their response at a time.
-const MAX_PENDING: usize = 16;
 
 /// How often a call is sent again with the input that its server needs.
 pub(super) const MAX_ROUNDS: usize = 8;
@@ -61,7 +59,7 @@ impl CallClient {
     ) -> Option<McpReply> {
         let pending = engine.shared.mcp_pending.begin(self.owner.clone())?;
         let request = write(self.features, &pending.id())?;
-        self.relay.offer(request).then_some(())?;
+        self.relay.offer_request(request).then_some(())?;
         pending.response().await
     }
 }

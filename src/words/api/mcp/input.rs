@@ -48,7 +48,10 @@ impl InputRequest {
         let method = member(json.get(), "method")?.text()?.into_owned();
         let params =
             member(json.get(), "params").map_or_else(|| "{}".to_owned(), |json| json.get().to_owned());
-        (params.len() <= MAX_PARAMS).then(|| Self { name: name.to_owned(), method, params })
+        // Of two members with one name the client could take the other one.
+        let members = Json::members(&params).filter(|_| params.len() <= MAX_PARAMS)?;
+        let names: HashSet<&str> = members.iter().map(|(name, _)| &**name).collect();
+        (names.len() == members.len()).then(|| Self { name: name.to_owned(), method, params })
     }
 
     /// For a client, under this id (JSON text).
@@ -153,6 +156,8 @@ mod tests {
             r#"{"resultType":"input_required","inputRequests":[1],"requestState":"a"}"#,
             r#"{"resultType":"input_required","inputRequests":{"a":{"params":{}}}}"#,
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"b"},"\u0061":{"method":"c"}}}"#,
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"b","params":{"mode":"form","\u006dode":"url"}}}}"#,
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"b","params":[1]}}}"#,
         ] {
             assert!(needed(result).is_none(), "{result}");
         }

@@ -10,6 +10,8 @@ use crate::json::write::ObjectWriter;
 const PROGRESS: &str = "notifications/progress";
 const MESSAGE: &str = "notifications/message";
 const TOKEN: &str = "progressToken";
+/// The longest number of progress that is passed on where checks decide about texts, bytes.
+const MAX_DIGITS: usize = 24;
 
 /// How severe a log message is (RFC 5424), the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,10 +107,16 @@ impl NotificationRules {
         let is_number = |name: &str, json: &Json<'_>| {
             matches!(name, "progress" | "total") && json.read::<f64>().is_some()
         };
+        // A number of so many digits would be a text.
+        let is_plain = |name: &str, json: &Json<'_>| is_number(name, json) && json.get().len() <= MAX_DIGITS;
+        let is_judged = !self.has_texts;
+        if is_judged && !message.param("progress").is_some_and(|json| is_plain("progress", json)) {
+            return None;
+        }
         Some(notification(PROGRESS, |params| {
             params.raw(TOKEN, client);
             for (name, json) in message.params.iter().filter(|(name, _)| name != TOKEN) {
-                if self.has_texts || is_number(name, json) {
+                if self.has_texts || is_plain(name, json) {
                     params.raw(&**name, json.get());
                 }
             }
@@ -201,6 +209,11 @@ mod tests {
             Some(r#"{"progressToken":"c-1","progress":1}"#)
         );
         assert_eq!(relayed(&bare, "message", r#"{"level":"error","data":"leaked"}"#), None);
+        let long = format!(r#"{{"progress":{},"progressToken":7}}"#, "1".repeat(MAX_DIGITS + 1));
+        for none in [r#"{"progressToken":7}"#, r#"{"progress":"leaked","total":2,"progressToken":7}"#, &long]
+        {
+            assert_eq!(relayed(&bare, "progress", none), None, "{none}");
+        }
     }
 
     #[test]

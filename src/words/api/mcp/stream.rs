@@ -16,6 +16,9 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The longest `params` of a request that is passed on, bytes.
 const MAX_PARAMS: usize = 128 << 10;
 
+/// The longest request or notification that is read, bytes.
+const MAX_MESSAGE: usize = 1 << 20;
+
 /// The stream of one response, as far as it was read.
 #[derive(Debug, Clone)]
 pub struct McpStream {
@@ -60,7 +63,9 @@ impl McpStream {
                 self.is_over = true;
                 break;
             }
-            if let Ok(message) = McpMessage::read(text) {
+            if text.len() <= MAX_MESSAGE
+                && let Ok(message) = McpMessage::read(text)
+            {
                 take(&message);
             }
         }
