@@ -2,7 +2,7 @@
 //! client, and for nobody else.
 
 use crate::support::client::{client, new_trace};
-use crate::support::mcp_client::{ALL, NEW, SETTINGS, call, old, post, save};
+use crate::support::mcp_client::{ALL, NEW, SETTINGS, call, deny_leaks, old, post, save};
 use crate::support::mcp_events::Events;
 use crate::support::mcp_fake::{FakeEra, McpFake, body, http, result};
 use crate::support::mcp_streaming::McpStreaming;
@@ -134,14 +134,7 @@ async fn a_client_that_leaves_the_stream_ends_the_call() {
 #[tokio::test]
 async fn where_checks_decide_about_results_nothing_but_numbers_goes_before_them() {
     let (gateway, server) = started().await;
-    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].clone();
-    let checks = json!([{"id": "default.contains", "parameters": {"words": ["leaked"], "operator": "none"}}]);
-    let guardrail = json!({"name": "results", "slug": "results", "workspace_id": workspace, "checks": checks, "actions": {"deny": true}});
-    gateway.create("/v1/guardrails", &guardrail).await;
-    let path = format!("/v1/admin/workspaces/{}", workspace.as_str().unwrap());
-    let defaults = json!({"defaults": {"output_guardrails": ["results"]}});
-    let set = gateway.control(reqwest::Method::PUT, &path).json(&defaults).send().await.unwrap();
-    assert_eq!(set.status(), 200);
+    deny_leaks(&gateway, "output_guardrails").await;
     for (text, is_denied) in [("fine", false), ("it is leaked", true)] {
         let sent = message(&json!({"notes": [progress("OWN", 1), logged("error")], "text": text}));
         let rest = Events::post(&gateway, &[], &sent).await.rest().await;

@@ -2,7 +2,7 @@
 //! call it is, if that can be asked, and nobody else.
 
 use crate::support::client::new_trace;
-use crate::support::mcp_client::{ALL, SETTINGS, old, post, save};
+use crate::support::mcp_client::{ALL, SETTINGS, deny_leaks, old, post, save};
 use crate::support::mcp_events::{Events, SESSION, VERSION, requested, respond, session};
 use crate::support::mcp_streaming::McpStreaming;
 use crate::support::sdk_server::SdkServer;
@@ -126,14 +126,7 @@ async fn sessions_are_their_ids() {
 async fn where_checks_decide_about_a_call_its_server_requests_nothing() {
     let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
     let server = McpStreaming::start().await;
-    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].clone();
-    let checks = json!([{"id": "default.contains", "parameters": {"words": ["leaked"], "operator": "none"}}]);
-    let guardrail = json!({"name": "texts", "slug": "texts", "workspace_id": workspace, "checks": checks, "actions": {"deny": true}});
-    gateway.create("/v1/guardrails", &guardrail).await;
-    let path = format!("/v1/admin/workspaces/{}", workspace.as_str().unwrap());
-    let defaults = json!({"defaults": {"input_guardrails": ["texts"]}});
-    let set = gateway.control(reqwest::Method::PUT, &path).json(&defaults).send().await.unwrap();
-    assert_eq!(set.status(), 200);
+    deny_leaks(&gateway, "input_guardrails").await;
     save(&gateway, "tools", &server.url(), &ALL()).await;
     let id = session(&gateway, &[], json!({"elicitation": {}})).await.unwrap();
     let sent = message(&json!({"requests": ["elicitation/create"], "text": "done"}));

@@ -2,7 +2,7 @@
 //! open, that hang; and clients that leave.
 
 use crate::support::client::{client, new_trace};
-use crate::support::mcp_client::{ALL, SETTINGS, call, old, post, save};
+use crate::support::mcp_client::{ALL, SETTINGS, call, deny_leaks, old, post, save};
 use crate::support::mcp_fake::{FakeEra, McpFake, body};
 use crate::support::mcp_streaming::McpStreaming;
 use crate::support::sdk_server::SdkServer;
@@ -68,14 +68,7 @@ async fn a_call_ends_with_its_response_whether_its_stream_does_or_not() {
 async fn the_result_in_an_open_stream_is_judged() {
     let gateway = Gateway::start(&format!("{SETTINGS}{TIMEOUT}"));
     let server = McpStreaming::start().await;
-    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].clone();
-    let checks = json!([{"id": "default.contains", "parameters": {"words": ["leaked"], "operator": "none"}}]);
-    let guardrail = json!({"name": "results", "slug": "results", "workspace_id": workspace, "checks": checks, "actions": {"deny": true}});
-    gateway.create("/v1/guardrails", &guardrail).await;
-    let path = format!("/v1/admin/workspaces/{}", workspace.as_str().unwrap());
-    let defaults = json!({"defaults": {"output_guardrails": ["results"]}});
-    let set = gateway.control(reqwest::Method::PUT, &path).json(&defaults).send().await.unwrap();
-    assert_eq!(set.status(), 200);
+    deny_leaks(&gateway, "output_guardrails").await;
     save(&gateway, "tools", &server.url(), &ALL()).await;
     let work = async |text: &str| {
         old(&gateway, "/mcp", "tools/call", call("tools__work", json!({"text": text}))).await

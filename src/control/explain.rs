@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use judgment::route::admission::key_rules::KeyRules;
 use judgment::route::admission::{
-    Plane, RequestHead, batch_provider, creates_own, depends_on_provider, mcp_entries, names_provider_servers,
+    Plane, RequestHead, batch_provider, creates_own, depends_on_provider, mcp_entries,
 };
 use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
@@ -280,7 +280,7 @@ impl ExplainContext<'_> {
         has_all: bool,
         notes: &mut Vec<String>,
     ) -> Result<Option<Body>, Error> {
-        let entries = mcp_entries(&head.endpoint, body.as_ref(), client, has_all)?;
+        let entries = mcp_entries(&head.endpoint, body.as_ref(), client, has_all)?.own;
         let Some(body) = body else { return Ok(None) };
         if entries.is_empty() {
             return Ok(Some(body));
@@ -364,7 +364,8 @@ impl ExplainContext<'_> {
             now: self.now,
         };
         refuse_own(head, &sources)?;
-        if names_provider_servers(&head.endpoint, request.body.as_ref())
+        let others = mcp_entries(&head.endpoint, request.body.as_ref(), client, false);
+        if others.is_ok_and(|entries| entries.has_others)
             && compile(&sources).is_ok_and(|config| config.calls_all_mcp_servers())
         {
             notes.truncate(notes_before);

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Uri, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, Endpoint, FormModel, ModelQuery, Plane, RequestHead, TokenShape,
-    batch_provider, creates_own, depends_on_provider, mcp_entries, names_provider_servers,
+    batch_provider, creates_own, depends_on_provider, mcp_entries,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -156,8 +156,7 @@ async fn admit_request(
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
     let header = session.req_header();
-    let has_all = calls_all_servers(gateway, header, ctx, &endpoint, body.as_ref()).await?;
-    let entries = mcp_entries(&endpoint, body.as_ref(), &client, has_all)?;
+    let entries = entries_to_call(gateway, header, ctx, &endpoint, body.as_ref(), &client).await?;
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     if let Some(body) = body.take_if(|_| !entries.is_empty()) {
         return Ok(Admission::Tools(entries, uri, body));
@@ -176,22 +175,27 @@ async fn admit_request(
     plan_request(gateway, session, ctx, request).await
 }
 
-/// Whether the gateway also calls the MCP servers that a request names for its provider, by its config.
-async fn calls_all_servers(
+/// The MCP servers of a request that the gateway calls: those that it names for its provider as well, if its config says so.
+async fn entries_to_call(
     gateway: &Gateway,
     header: &RequestHeader,
     ctx: &mut RequestContext,
     endpoint: &Endpoint,
     body: Option<&Body>,
-) -> std::result::Result<bool, Error> {
-    let Some(body) = body.filter(|body| names_provider_servers(endpoint, Some(body))) else {
-        return Ok(false);
-    };
+    client: &ClientIdentity,
+) -> std::result::Result<Vec<McpEntry>, Error> {
+    let entries = mcp_entries(endpoint, body, client, false)?;
+    let Some(body) = body.filter(|_| entries.has_others) else { return Ok(entries.own) };
     let uri = auth::clean_uri(&header.headers, &header.uri, &ctx.snapshot.service_keys);
     let mut request = Request::new(*endpoint, header.method.clone(), uri, Some(body.clone()));
     request.read_headers(&header.headers);
     let config = gateway.planner.find_config(header, ctx, &mut request).await?;
-    Ok(config.calls_all_mcp_servers())
+    let entries = if config.calls_all_mcp_servers() {
+        mcp_entries(endpoint, Some(body), client, true)?
+    } else {
+        entries
+    };
+    Ok(entries.own)
 }
 
 /// The last steps: the plan of a request that goes to a provider.

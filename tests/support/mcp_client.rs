@@ -18,6 +18,18 @@ pub(crate) async fn save(gateway: &Gateway, slug: &str, url: &str, access: &Valu
     gateway.create("/v1/mcp-servers", &object).await;
 }
 
+/// Has results, or texts of calls, denied that have the word `leaked`, in the first workspace. `list`: the member of its defaults.
+pub(crate) async fn deny_leaks(gateway: &Gateway, list: &str) {
+    let workspace = gateway.read("/v1/admin/workspaces").await["data"][0]["id"].clone();
+    let checks = json!([{"id": "default.contains", "parameters": {"words": ["leaked"], "operator": "none"}}]);
+    let guardrail = json!({"name": "leaks", "slug": "leaks", "workspace_id": workspace, "checks": checks, "actions": {"deny": true}});
+    gateway.create("/v1/guardrails", &guardrail).await;
+    let path = format!("/v1/admin/workspaces/{}", workspace.as_str().unwrap());
+    let defaults = json!({"defaults": {list: ["leaks"]}});
+    let set = gateway.control(reqwest::Method::PUT, &path).json(&defaults).send().await.unwrap();
+    assert_eq!(set.status(), 200);
+}
+
 /// A response of the gateway.
 pub(crate) struct Got {
     pub(crate) status: u16,

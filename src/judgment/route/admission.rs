@@ -33,7 +33,7 @@ pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use form_model::FormModel;
 pub use model_query::ModelQuery;
 pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provider, object_id};
-pub use own_tools::{mcp_entries, names_provider_servers};
+pub use own_tools::mcp_entries;
 pub use realtime_paths::TokenShape;
 
 use endpoint::takes;

@@ -35,6 +35,7 @@ pub(super) fn take(record: &RequestRecord, sent: &SentPrompts, now: Instant) -> 
     let started = now.checked_sub(record.times.total).unwrap_or(now);
     let conversation = [prompt.conversation];
     let beginning = [prompt.prefix.first_part()];
+    // A key of its own beside that of the conversation.
     let kept_longer = [!prompt.conversation];
     let history = History {
         prompt: sent.find(prompt.prefix.blocks(), identity, started),

@@ -504,8 +504,7 @@ impl Exchange {
             self.state.header_read(status);
             self.places.iter_mut().for_each(|places| places.note_response(status, &header.headers));
             if !header.status.is_success() {
-                // A server that refuses a call sends nothing for its client.
-                self.watch = None;
+                self.watch.iter_mut().for_each(|watch| watch.pass_nothing());
             }
         }
         if !task.is_end() {

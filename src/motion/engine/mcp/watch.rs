@@ -19,6 +19,7 @@ pub struct McpWatch {
     requests: mpsc::Sender<ServerRequest>,
     /// Which notifications go to the client, and where to.
     notifications: Option<(NotificationRules, McpRelay)>,
+    is_refused: bool,
 }
 
 impl McpWatch {
@@ -28,17 +29,23 @@ impl McpWatch {
         notifications: Option<(NotificationRules, McpRelay)>,
     ) -> (Self, mpsc::Receiver<ServerRequest>) {
         let (requests, receiver) = mpsc::channel(MAX_WAITING);
-        (Self { stream: McpStream::new(id), requests, notifications }, receiver)
+        (Self { stream: McpStream::new(id), requests, notifications, is_refused: false }, receiver)
+    }
+
+    /// Its server refuses the call: nothing that comes with that is passed on, and its end is found all the same.
+    pub(in crate::engine) fn pass_nothing(&mut self) {
+        self.is_refused = true;
     }
 
     /// Takes the next bytes. True: the response is complete.
     pub(in crate::engine) fn take(&mut self, chunk: &[u8]) -> bool {
-        let Self { stream, requests, notifications } = self;
+        let Self { stream, requests, notifications, is_refused } = self;
         // Without the end of a line in it, no event ends, and none is read.
         let is_read = memchr2(b'\n', b'\r', chunk).is_some();
         let bytes = if is_read { stream.held_bytes() + chunk.len() } else { 0 };
         let push = || {
             stream.push(chunk, |message| match (ServerRequest::of(message), &*notifications) {
+                _ if *is_refused => {}
                 (Some(request), _) => {
                     // Without a receiver, or without room, it gets no response.
                     let _ = requests.try_send(request);

@@ -17,6 +17,15 @@ use std::borrow::Cow;
 /// The most entries of a request.
 const MAX_ENTRIES: usize = 16;
 
+/// The entries of a request.
+#[derive(Debug, Default)]
+pub struct McpEntries {
+    /// Those whose servers the gateway calls.
+    pub own: Vec<McpEntry>,
+    /// There are others, whose servers the provider calls.
+    pub has_others: bool,
+}
+
 /// One entry.
 #[derive(Debug, Clone)]
 pub struct McpEntry {
@@ -65,36 +74,34 @@ fn is_named(tool: &Object<'_>, name: &str) -> bool {
 }
 
 impl McpEntry {
-    /// Whether a request names a server for its provider to call.
-    pub fn names_provider_servers(body: &Body) -> bool {
-        of_mcp(body).any(|(_, tool)| is_named(&tool, "server_url") || is_named(&tool, "connector_id"))
-    }
-
-    /// The entries of a request whose servers the gateway calls. `has_all`: those too that are meant for the provider.
+    /// Reads the entries of a request. `has_all`: the gateway calls those too that are meant for the provider.
     ///
     /// # Errors
     /// 400: an entry cannot be read.
-    pub fn read_all(body: &Body, has_all: bool) -> Result<Vec<Self>, Error> {
+    pub fn read_all(body: &Body, has_all: bool) -> Result<McpEntries, Error> {
         let mut entries = Vec::new();
+        let mut has_others = false;
         for (place, tool) in of_mcp(body) {
             if has_all && is_named(&tool, "connector_id") {
                 let message = "The config has the gateway call MCP servers (mcp_tools), and a connector can be called by OpenAI alone. Name an MCP server.";
                 return Err(Error::invalid_request(format!("tools[{place}].connector_id"), message));
             }
-            if has_all || !(is_named(&tool, "server_url") || is_named(&tool, "connector_id")) {
-                let entry = Self::read(place, &tool)?;
-                if entries.iter().any(|other: &Self| other.label == entry.label) {
-                    let message = "This server is named twice. Give it one entry.";
-                    return Err(Error::invalid_request(format!("tools[{place}].server_label"), message));
-                }
-                entries.push(entry);
+            if !has_all && (is_named(&tool, "server_url") || is_named(&tool, "connector_id")) {
+                has_others = true;
+                continue;
             }
+            let entry = Self::read(place, &tool)?;
+            if entries.iter().any(|other: &Self| other.label == entry.label) {
+                let message = "This server is named twice. Give it one entry.";
+                return Err(Error::invalid_request(format!("tools[{place}].server_label"), message));
+            }
+            entries.push(entry);
         }
         if entries.len() > MAX_ENTRIES {
             let message = format!("A request may name at most {MAX_ENTRIES} MCP servers.");
             return Err(Error::invalid_request("tools", message));
         }
-        Ok(entries)
+        Ok(McpEntries { own: entries, has_others })
     }
 
     fn read(place: usize, tool: &Object<'_>) -> Result<Self, Error> {
@@ -220,7 +227,7 @@ mod tests {
 
     fn entries(tools: &Value) -> Result<Vec<McpEntry>, Error> {
         let body = json!({"model": "m", "tools": tools}).to_string();
-        McpEntry::read_all(&Body::parse(Bytes::from(body)).unwrap(), false)
+        McpEntry::read_all(&Body::parse(Bytes::from(body)).unwrap(), false).map(|entries| entries.own)
     }
 
     fn tools(entry: &Value) -> Vec<(String, bool)> {
@@ -250,7 +257,8 @@ mod tests {
     fn all_entries_are_the_gateways_where_a_config_has_it_so() {
         let read = |tools: Value| {
             let body = Body::parse(Bytes::from(json!({"model": "m", "tools": tools}).to_string())).unwrap();
-            (McpEntry::names_provider_servers(&body), McpEntry::read_all(&body, true))
+            let has_others = McpEntry::read_all(&body, false).is_ok_and(|entries| entries.has_others);
+            (has_others, McpEntry::read_all(&body, true).map(|entries| entries.own))
         };
         let own = json!({"type": "mcp", "server_label": "own"});
         let theirs = json!({"type": "mcp", "server_label": "theirs", "server_url": "https://x/mcp"});
@@ -263,12 +271,8 @@ mod tests {
             (json!({"type": "mcp", "server_label": "a", "connector_id": "c"}), "tools[0].connector_id"),
             (json!({"type": "mcp", "server_url": "https://x"}), "tools[0].server_label"),
         ] {
-            let (names_provider_servers, read) = read(json!([tool]));
-            assert_eq!(
-                (names_provider_servers, read.unwrap_err().param.as_deref()),
-                (true, Some(param)),
-                "{tool}"
-            );
+            let (has_others, read) = read(json!([tool]));
+            assert_eq!((has_others, read.unwrap_err().param.as_deref()), (true, Some(param)), "{tool}");
         }
     }
 

@@ -15,7 +15,7 @@ mod tool;
 mod usage_sum;
 
 pub use chat::ChatConversation;
-pub use entry::McpEntry;
+pub use entry::{McpEntries, McpEntry};
 pub use responses::ResponsesConversation;
 pub use result_text::RoundResult;
 pub use tool::{ListedServer, RoundTool, RoundTools, without_entries};
